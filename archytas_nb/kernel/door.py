@@ -1,4 +1,4 @@
-"""A door at a Python function: while it is shut, whoever calls the function passes it first.
+"""A door at a Python function: while it is shut, every call of the function passes it first.
 
 The code object of the function is replaced by a stub with the same parameters and free variables.
 So the function stays the same object, and every way of calling it meets the door: by a name, a
@@ -27,7 +27,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from archytas_nb.kernel.origin import origin_of_call
 
 Enter = Callable[["Door", tuple[Any, ...], dict[str, Any]], Any]
-"""What a door does with a call: it returns what the call returns, or raises."""
+"""Handles a call at a door: returns the result of the call, or raises."""
 
 _KIND = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _PLACEHOLDER = "the door of the function"
@@ -35,11 +35,11 @@ _OURS = str(Path(__file__).parent.parent)
 
 _lock = threading.RLock()
 DOORS: WeakKeyDictionary[FunctionType, Door] = WeakKeyDictionary()
-"""Those that are shut, and those that were, as it takes longer to make one than to shut it."""
+"""The doors that are or were shut; making one takes longer than shutting it."""
 
 
 class _Called:
-    """What a stub calls with the arguments that it was called with."""
+    """Called by a stub with its own arguments."""
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Do what the function does, or raise."""
@@ -74,7 +74,7 @@ class Door(_Called):
         self.stub = _stub(self.original, self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process the function has no door; what a run sends there is refused."""
+        """In another process the function has no door; work that a run sends there is refused."""
         if origin_of_call() is not None:
             return _Refused, (self.body.__name__,)
         return _Open, (self.body,)
@@ -99,7 +99,7 @@ class Door(_Called):
         return inspect.signature(self.body, follow_wrapped=False)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Enter: what the function returns, or an error without frames of this package."""
+        """Enter: return the result of the function, or raise without frames of this package."""
         try:
             return self._enter(self, args, kwargs)
         except BaseException as error:
@@ -173,7 +173,7 @@ def code_of(function: FunctionType) -> CodeType:
 
 
 def set_code(function: FunctionType, code: CodeType) -> None:
-    """Give a function its code back; a door that was shut in front of it stays shut."""
+    """Restore the code of a function; a door that was shut in front of it stays shut."""
     if code_of(function) is not code:
         function.__code__ = code
 
@@ -234,7 +234,8 @@ def _stub(code: CodeType, door: Door) -> CodeType:
         co_name=code.co_name,
         co_qualname=code.co_qualname,
         co_firstlineno=code.co_firstlineno,
-        co_flags=stub.co_flags | (code.co_flags & _KIND),  # for those who look what it returns
+        # for code that looks at the return annotation
+        co_flags=stub.co_flags | (code.co_flags & _KIND),
         co_linetable=_on_first_line(stub),
     )
 

@@ -88,7 +88,7 @@ from archytas_nb.words import truncate_line, truncate_middle
 
 T = TypeVar("T")
 
-for each in (followed, followed_into_threads):  # what a thread does is an effect of the call
+for each in (followed, followed_into_threads):  # acts of its threads are effects of the call
     each.append(current)
 
 _SECONDS_TO_RENDER = 2.0
@@ -96,7 +96,7 @@ _SECONDS_TO_RENDER = 2.0
 
 _MAX_EFFECTS = 10  # effects of code that the model reads
 _MAX_EFFECT = 200  # characters of one
-_RETURNED = 20  # characters between what was printed and the result
+_RETURNED = 20  # characters between the output and the result
 _NOT_BEGUN = "Not run: the user interrupted here."
 _YOU_INTERRUPTED = "Not run: you interrupted here."
 _INTERRUPTED = "Interrupted by the user while it ran."
@@ -143,7 +143,7 @@ class PausingPerson:
         return answered_from(self._person)
 
     def ask(self, prompt: str, form: ApprovalForm | UserQuestion | None = None) -> str:
-        """Ask; raises what the person's own `ask` raises."""
+        """Ask; raises the exceptions of the person's own `ask`."""
         started = time.monotonic()
         try:
             with self.guard.paused(), output.capture_paused():
@@ -202,10 +202,10 @@ class _Ready:
 
 
 class _Attempt:
-    """Makes a call and keeps how it ended, as an interrupt may be raised after any line.
+    """Makes a call and records its ending, because an interrupt may come after any line.
 
-    `ended` is what happened as far as is known; `is_promise` is whether an awaitable was returned,
-    as by a plain function that calls an async one.
+    `ended` is the ending that is known; `is_promise` is whether an awaitable was returned, for
+    example by a plain function that calls an async one.
     """
 
     def __init__(self, run: Callable[[], Any], guard: CallGuard) -> None:
@@ -232,27 +232,27 @@ class KernelExecutor:
         approve: A policy for calls that need approval, or a callable that decides on every call;
             None asks the person.
         person: Who is asked; by default the user at the keyboard.
-        on_output: Called with what a tool prints, in pieces, while it runs, on any thread. What it
-            raises is raised in the tool.
+        on_output: Called with the printed text of a tool, in pieces, while it runs, on any thread.
+            Its exceptions are raised in the tool.
         on_question: Called with the prompt and with the form of a call that waits for approval,
             or None, before a person is asked; with an empty text afterwards, and once more with
             the form when the call was decided. Returns True if it shows the form.
         on_display: Called in the same way with each display, see `Capture`.
-        on_ended: Called in the same way with the outcome of a call that has ended while others go
-            on. The result of one that runs concurrently is not known yet, and is ``"…"``.
+        on_ended: Called in the same way with the outcome of a call that has ended while others
+            continue. The result of one that runs concurrently is not known yet, and is ``"…"``.
         allow: Names of tools that run without approval.
         watch: Records which variables the calls change; None records nothing.
         clock: The clock of the run; None makes one.
         source: Who asks the question of the run, and so can permit its calls.
-        permitted: What was permitted for the run before it began.
-        room: Characters up to which data in results is shown whole.
+        permitted: The permissions that were given before the run began.
+        room: Maximum number of characters of data in results that is shown whole.
         keep: Assigns a variable to which code in a copy of the kernel gives a value; None assigns
             it in the namespace.
         preview: The seconds for trying a call in a copy before a person is asked about it; None
             for no preview.
-        ask_before: What code of the model does only after a person was asked.
+        ask_before: The acts that code of the model does only after a person was asked.
         folders: Those in which code may write, besides the working folder.
-        file_bounds: How much is kept of files, and looked at.
+        file_bounds: How much of files is kept and looked at.
         names_answer: Whether the answer may be the name of a variable, so that results of data
             get one.
 
@@ -286,7 +286,7 @@ class KernelExecutor:
     ) -> None:
         self._tools = tools
         parameters = chain.from_iterable(each.parameters for each in tools.values())
-        # Who can run code passes the result of a call on in it, but cannot answer with it.
+        # A model that runs code can pass a result on in code, but cannot answer with it.
         is_taken = names_answer or (
             any(each.type.by_reference for each in parameters)
             and not any(each.runs_code for each in tools.values())
@@ -324,7 +324,7 @@ class KernelExecutor:
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody would answer a question about a call."""
+        """Whether a question about a call would be answered."""
         return self._person.there
 
     def _now(self) -> float:
@@ -340,14 +340,14 @@ class KernelExecutor:
         )
 
     def _previewed(self, seconds: float, tool: Tool, bound: BoundCall) -> Preview | None:
-        """What a call does in a copy of the kernel; None if it runs in one by itself."""
+        """The effects of a call in a copy of the kernel; None if it runs in a copy anyway."""
         if runs_in_copy(tool):
             return None
         from archytas_nb.kernel.preview import preview
 
         started = time.monotonic()
         try:
-            with self._guard.paused():  # it is for the person, and no part of the call
+            with self._guard.paused():  # it is for the person, not part of the call
                 return preview(
                     self._tools,
                     tool,
@@ -406,7 +406,7 @@ class KernelExecutor:
         return (*outcomes, *map(_not_run, calls[len(outcomes) :]))
 
     def _tell_ended(self, *outcomes: CallOutcome) -> None:
-        """Say that calls have ended while others go on."""
+        """Report that calls have ended while others continue."""
         if self._on_ended is not None:
             for outcome in outcomes:
                 self._on_ended(outcome)
@@ -457,7 +457,7 @@ class KernelExecutor:
         return _in_order(prepared, self._run_in_turn(ready))
 
     def _run_in_turn(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
-        """Run calls when those of other agents leave the variables alone."""
+        """Run calls when no call of another agent uses the variables."""
         watch = self._watch
         guard = self._guard
         limit = self._limit()
@@ -483,7 +483,7 @@ class KernelExecutor:
             return [next(outcomes) if why is None else why for why in changed]
 
     def _run_watched(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
-        """Run calls and note what they change."""
+        """Run calls and record their changes."""
         watch = self._watch
         if watch is None:
             return self._run_ready(ready)
@@ -640,7 +640,7 @@ class KernelExecutor:
         return _with_shared(outcomes, shared)
 
     def _ledger(self, ready: _Ready) -> Ledger:
-        """What notes the effects of a call; the code of a model is asked about some before."""
+        """The ledger for a call; it asks before some acts of a model's code."""
         bounds = self._file_bounds
         kept_files.max_file = bounds.get("file", MAX_FILE)
         kept_files.max_all = bounds.get("all", MAX_ALL)
@@ -727,7 +727,7 @@ class KernelExecutor:
         return run_jobs(jobs, lambda: self._guard.interrupts > 0)
 
     def _rendered(self, ready: _Ready, ended: CallEnd) -> CallOutcome:
-        """Render a result within its limit: the user's ``__repr__`` runs here."""
+        """Render a result within its time limit: the user's ``__repr__`` runs here."""
         limit = self._limit(ready.tool, ended.seconds, least=_SECONDS_TO_RENDER)
         with self._in_call(ready):
             try:
@@ -741,7 +741,7 @@ class KernelExecutor:
             return outcome
 
     def _displayed(self, outcome: CallOutcome) -> CallOutcome:
-        """Add what a cell would display of the value; the outcome is kept if that fails."""
+        """Add the display of the value as in a cell; the outcome is kept if that fails."""
         if outcome.status != "done" or outcome.images:  # which are shown
             return outcome
         limit = self._limit(least=_SECONDS_TO_RENDER)
@@ -775,7 +775,7 @@ def _code_of(bound: BoundCall) -> str:
 
 
 def _outside(effects: Sequence[Effect]) -> str:
-    """What a model reads of what its code did outside of the variables; empty if nothing."""
+    """The lines for the model about effects outside of the variables; empty if there are none."""
     if not effects:
         return ""
     found = told(effects)
@@ -821,7 +821,7 @@ def _in_order(
 
 
 def _changed(ready: _Ready) -> CallOutcome | None:
-    """The outcome of a call that is not what was approved any more; None if it still is."""
+    """The outcome of a call that differs from the approved one by now; None if it is the same."""
     seen = ready.clearance.seen
     changed = "" if seen is None else seen.changed(ready.tool, ready.bound)
     if not changed:
@@ -860,7 +860,7 @@ def interrupted_late(outcome: CallOutcome) -> CallOutcome:
 
 
 def _expired(ended: CallEnd, limit: TimeLimit) -> CallEnd:
-    """How a call ended that reached its time limit: whether it stopped or continued."""
+    """The ending of a call that reached its time limit: it stopped or continued."""
     if isinstance(ended.error, ToolTimeout):
         text = f"stopped after {limit}"
         if ended.seconds > limit.seconds * 1.5 + 0.5:
@@ -875,7 +875,7 @@ def _expired(ended: CallEnd, limit: TimeLimit) -> CallEnd:
 def _outcome(
     ended: CallEnd, tool: Tool, namespace: Namespace | None, shown: Mapping[str, Any]
 ) -> CallOutcome:
-    """Render what a call returned or raised, shown as `Tool.outcome` says."""
+    """Render the result or exception of a call, shown as `Tool.outcome` says."""
     if ended.how == "done":
         outcome = tool.outcome(ended.value, namespace, seconds=ended.seconds, **shown)
         if ended.is_awaited:
@@ -936,7 +936,7 @@ def _with_output(outcome: CallOutcome, ready: _Ready) -> CallOutcome:
 
 
 def _with_run(outcome: CallOutcome, current: CurrentRun) -> CallOutcome:
-    """Add what the function did with its run."""
+    """Add the acts of the function on its run."""
     finish = current.end()
     if outcome.status != "done":
         finish = None

@@ -1,15 +1,15 @@
 """Makes the tools that code of a model calls ask for their approval, however the code calls them.
 
-While the code runs, the functions of the tools have doors (`door.py`). Whoever enters one is asked
-about, if the code has called it or has started what calls it (`origin.py`). The person's own calls
-pass. Guarded are all tools of the kernel that may require approval, whatever tools the agent has.
+While the code runs, the functions of the tools have doors (`door.py`). A call through a door needs
+approval if the code made it, or started the caller (`origin.py`). The person's own calls pass. All
+tools of the kernel that may require approval are guarded, whatever tools the agent has.
 
     guard   begins with    a call of the code, or of what it has started
     open    `guard_tools`  is decided on as a call of the model
-    ended   its end        is refused: nobody expects the question any more
+    ended   its end        is refused: nobody expects the question now
     gone    nothing refers to it: no function, thread or task of the code is left, the doors open
 
-A call of which nobody can tell who makes it (`_unknown`) counts as one of the code that runs.
+A call of unknown origin (`_unknown`) counts as one of the running code.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def guard_tools(
     called: list[str],
     program: str = "",
 ) -> Iterator[None]:
-    """In the block, code of a model runs: tools that it calls need their approval.
+    """Run code of a model in the block: the tools that it calls need their approval.
 
     Tools without a name in the namespace get their own for the block. Each call is added to
     ``called``.
@@ -72,7 +72,7 @@ def guard_tools(
 
 @contextmanager
 def tools_refused() -> Iterator[None]:
-    """In the block, code of a model runs that may call no tool that needs approval."""
+    """Run code of a model in the block, refusing every call that needs approval."""
     with guard_tools({}, Approver("deny", (), _Nobody()), {}, []):
         yield
 
@@ -149,7 +149,7 @@ class ToolGuard(origin.Origin):
                     self._set(self.variables, tool.name, tool.function)
 
     def end(self) -> None:
-        """Take the added names away; doors stay shut for what is left of the code."""
+        """Remove the added names; doors stay shut for the remains of the code."""
         with _lock:
             self.is_open = False
             if self in _open:
@@ -202,7 +202,7 @@ class ToolGuard(origin.Origin):
             self._wrap(function, tool())
 
     def _wrap(self, function: Any, tool: Tool) -> None:
-        """Have the names of a function that is not written in Python lead to one that asks."""
+        """Make the names of a function that is not written in Python lead to one that asks."""
 
         @functools.wraps(function)
         def asking(*args: Any, **kwargs: Any) -> Any:
@@ -245,15 +245,16 @@ class ToolGuard(origin.Origin):
             return run()
         given, named = _as_named(at.signature, args, kwargs, min(len(e.fixed) for e in ways))
         unasked = None
-        if self._outer is not None:  # code of a model runs this agent, and allows itself nothing
+        # code of a model runs this agent, and cannot allow itself anything
+        if self._outer is not None:
             unasked = partial(self._outer.enter, at, args, kwargs)
         return self.decided(tools, given, named, run, unasked, _defaults_of(at.body))
 
     def is_called_by_tool(self, function: FunctionType, frame: FrameType | None) -> bool:
         """Whether the body of a tool calls a function by itself, in a call of the code.
 
-        It does by a name that led to the function before. What the code has given it, as an
-        argument or in a variable that it has changed, is called by the code.
+        It does if it uses a name that led to the function before. A function that the code passed
+        in, as an argument or in a changed variable, is called by the code.
 
         Args:
             function: What is called.
@@ -332,7 +333,7 @@ class ToolGuard(origin.Origin):
         return origin.run_as_tool(run, origin.OfTool(self))
 
     def permit(self, tool: Tool, target: str) -> bool:
-        """Ask about what the code is about to do, as about a call of a tool with one argument.
+        """Ask about an act of the code, in the form of a call of a tool with one argument.
 
         Returns:
             Whether a person has decided on it now.
@@ -391,7 +392,7 @@ class ToolGuard(origin.Origin):
 
 
 def _in_other_process() -> ToolGuard:
-    """The guard of work that a run has sent to a process which had no doors."""
+    """The guard of work that a run sent to a process without doors."""
     guard = ToolGuard()
     with _lock:
         guard.shut_doors()
@@ -419,7 +420,7 @@ def _itself(tool: Tool) -> Tool:
 
 
 def _made_again(function: ReferenceType[FunctionType], name: str, approve: Any) -> Tool:
-    """A tool that is gone, of a function that is not."""
+    """A tool that is gone, whose function still exists."""
     return Tool.from_function(function(), name, approve=approve)  # type: ignore[arg-type]
 
 
@@ -443,7 +444,7 @@ def _open_doors(doors: Iterable[Door]) -> None:
 
 
 def _enter(at: Door, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What all doors of tools do: decide on calls of a model's code, and let others pass."""
+    """Handle a call at a tool's door: decide on calls of a model's code, let others pass."""
     caller = origin.origin_of_call()
     function = at.function()
     if function is not None:

@@ -1,12 +1,12 @@
 """Keeps what belongs to the person through every call: the kernel, its streams and its variables.
 
-    what a call does                          what happens
+    the act of a call                         the result
     ────────────────────────────────────────  ──────────────────────────────────────────────────────
     ends the kernel, or resets it             a PermissionError, also in a thread, or later
     closes a stream                           the same
     raises SystemExit                         the call fails; a callback of it ends no event loop
     replaces a stream, or closes what is      it is put back after the call, and a line says so
-    below, or removes all variables at once
+    below, or removes all variables
     (code of a model) changes the folder,     the same
     replaces a built-in function, or sets an
     environment variable of this package
@@ -63,11 +63,11 @@ def kept(namespace: Namespace, tell: Callable[[str], Any], *, runs_code: bool) -
             tell(f"{what} after the call: what belongs to the user stays as it was.\n")
 
 
-# ── what is refused at once ───────────────────────────────────────────────────────────────────────
+# ── acts that are refused ─────────────────────────────────────────────────────────────────────────
 
 
 def _protect() -> None:
-    """Refuse what ends the kernel or a stream, from now on, to all that is not the person."""
+    """Install doors that refuse to end the kernel or a stream, except for the person."""
     origin.follow()
     for name in _STREAMS:
         close = inspect.getattr_static(type(getattr(sys, name, None)), "close", None)
@@ -145,11 +145,11 @@ def _kept_open(stream: Any) -> Iterator[None]:
             del stream.close
 
 
-# ── what is put back ──────────────────────────────────────────────────────────────────────────────
+# ── restoring ─────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Before:
-    """What belongs to the person, as it was before a call."""
+    """The kernel, streams and variables of the person, as they were before a call."""
 
     def __init__(self, namespace: Namespace, *, runs_code: bool) -> None:
         self._namespace = namespace
@@ -171,7 +171,7 @@ class _Before:
             self._folder = _folder()
 
     def put_back(self) -> Iterator[str]:
-        """Put back what a call has changed; what that was."""
+        """Restore the changes of a call, and return what they were."""
         for name, value in self._attributes.items():
             if value is not _NONE and getattr(self._shell, name, _NONE) is not value:
                 setattr(self._shell, name, value)
@@ -186,7 +186,7 @@ class _Before:
         if self._are_removed():
             for name, value in self._variables.items():
                 self._namespace.setdefault(name, value)
-            yield "All variables had been removed at once, and were put back"
+            yield "All variables had been removed, and were put back"
 
     def _put_back_process(self) -> Iterator[str]:
         now = vars(builtins)
@@ -240,7 +240,7 @@ def _number(stream: Any) -> int:
 def _is_closed(stream: Any) -> bool:
     try:
         return bool(stream.closed)
-    except ValueError:  # what is below was taken away
+    except ValueError:  # the stream below was taken away
         return True
 
 

@@ -1,11 +1,11 @@
-"""Listens on a port of this machine for other programs, and bounds what they can take.
+"""Listens on a port of this machine for other programs, and limits their use of resources.
 
-    bound     the port is taken; who connects is refused           made
+    bound     the port is taken; connections are refused           made
     open      connections are accepted, at most `MAX_CONNECTIONS`  start
     closed    the port is free, and all connections have ended     stop, or the socket is gone
 
-At the bound nothing is accepted, so that who connects waits in the queue of the operating system
-and takes nothing of this process, which has a limited number of files. A connection is
+At the limit no connection is accepted. Programs then wait in the queue of the operating system and
+use no files of this process, of which it has a limited number. A connection is
 
     idle      nobody has shown the token on it, or nothing is being done for it; ended after a while
     busy      its question is being answered
@@ -46,19 +46,19 @@ class Connection:
         self._has_ended = False
 
     def begin(self) -> None:
-        """Something is done for it, so it is not ended before `done`."""
+        """Mark it as busy, so that it is not ended before `done`."""
         with self._lock:
             self._busy += 1
 
     def done(self) -> None:
-        """What `begin` began has ended."""
+        """Mark the end of the work that `begin` announced."""
         with self._lock:
             self._busy -= 1
             self._ticks = 0
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Something is done for it in the block."""
+        """Mark it as busy in the block."""
         self.begin()
         try:
             yield
@@ -74,13 +74,13 @@ class Connection:
             self.end()
 
     def end(self) -> None:
-        """Have both sides read that it has ended; whoever serves it then closes it."""
+        """Shut it down for both sides; the code that serves it then closes it."""
         with self._lock, suppress(OSError):
             if not self._has_ended:  # else its number may be that of another file by now
                 self.socket.shutdown(socket.SHUT_RDWR)
 
     def closing(self) -> None:
-        """Its socket is closed now: another connection may be accepted."""
+        """Record that its socket is closed, so that another connection may be accepted."""
         with self._lock:
             self._has_ended = True
         self._listener.forget(self)
@@ -208,7 +208,7 @@ class Listener:
         return accepted
 
     def _is_listening(self) -> bool:
-        """Whether the socket can accept anything any more."""
+        """Whether the socket can still accept connections."""
         try:
             return bool(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
         except OSError:

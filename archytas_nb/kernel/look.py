@@ -31,13 +31,13 @@ LIST_TOOL = "variables"
 """The name of the tool that lists the variables."""
 NO_VARIABLES = "The notebook has no variables."
 _PAGE = 4000  # characters of a page of `variables`
-_IN_LINE = 50  # names that stand together on a line
+_IN_LINE = 50  # names that share a line
 _MAX_COLUMN = 100  # characters of the name of a column
 _HEAD = CardForm(tokens=1000, has_values=False)
 """How the result of `look` begins."""
 _DISTINCT_ROWS = 200_000  # maximum number of rows for counting different values
 _FREQUENT = 20  # maximum number of values of a column that are listed
-_MOST_FREQUENT = 5  # of more than so many values, those that are listed beside others
+_MOST_FREQUENT = 5  # of more values than that, those that are listed among others
 _EXAMPLES = 3  # values of a column in which each occurs once
 _BEGINNING = 500  # characters of a long text that are shown first
 _MAX_LABEL = 60  # characters of one of them
@@ -206,7 +206,7 @@ def _shown(name: str, value: Any, begin: int = 0, room: int = ROOM) -> str:
 
 
 def _found(name: str, namespace: LiveNamespace) -> Part:
-    """What a name or a path leads to; raises ValueError if it is not shown."""
+    """The value at a name or a path; raises ValueError if it may not be shown."""
     try:
         resolve(name, object, namespace)  # its error lists the variables
         part = part_of(name, namespace)
@@ -221,13 +221,13 @@ def _found(name: str, namespace: LiveNamespace) -> Part:
 
 
 def _names_of(value: Any) -> list[str]:
-    """The names of the columns; empty for what is no table."""
+    """The names of the columns; empty if this is not a table."""
     table = table_of(value)
     return [] if table is None else [str(each) for each in table.names]
 
 
 def _labels_of(value: Any) -> list[str]:
-    """The names of the columns as they are written; empty for what is no table."""
+    """The names of the columns as they are written; empty if this is not a table."""
     table = table_of(value)
     return [] if table is None else table.labels
 

@@ -1,10 +1,10 @@
 """Which variables and columns a question names.
 
-A name counts where it stands as a whole word, and not as a word of the sentence: of a single
-letter, which may be a unit or an article, more is required. A column is mostly named in words: its
-name counts in any case, and with any signs between its words (`miles per gallon` names
-``Miles_per_Gallon``). If a question names nothing else, a word of a name is enough (`body mass`
-for ``Body Mass (g)``), unless many tables have it.
+A name counts as a whole word, unless it is a word of the sentence: a single letter, which may be a
+unit or an article, needs more evidence. People usually write the name of a column in words: its
+name counts in upper or lower case, and with any signs between its words (`miles per gallon` names
+``Miles_per_Gallon``). If a question names nothing else, a word of a name is enough (`body mass` for
+``Body Mass (g)``), unless many tables have it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import TypeVar
 _Owner = TypeVar("_Owner")
 
 _WORD = re.compile(r"[^\W_]+")
-_UNIT_LENGTH = 2  # letters of a name that behind a number is taken for a unit
+_UNIT_LENGTH = 2  # letters of a name that counts as a unit after a number
 _SHORTEST_COLUMN = 3  # letters of the name of a column that counts as a word
 _MOST_OWNERS = 2
-"""How many variables may have a column that stands for them: a table, and what was made of it."""
+"""How many variables may share a column that names them: a table, and tables made from it."""
 _MOST_WORDS = 12  # of the name of a column
 _MOST_CHARACTERS = 240  # of it that are read
 _SHORTEST_PART = 4  # letters of a word of it that counts by itself
@@ -112,6 +112,6 @@ class _Words:
                 yield word, start
 
     def _quoted(self, name: str) -> int:
-        """Where a short name stands in quotes."""
+        """The position of a short name in quotes."""
         found = re.search(rf"([`'\"]){re.escape(name)}\1", self._question)
         return -1 if found is None else found.start()

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Origin:
-    """What started something, if not the person."""
+    """The origin of running code, if not the person."""
 
     is_open = True
     """Whether it still runs."""
@@ -54,7 +54,7 @@ class OfTool(Origin):
 _TOOL = OfTool()
 
 current: ContextVar[Origin | None] = ContextVar("archytas_nb_origin", default=None)
-"""What started the running code; None for the person."""
+"""The origin of the running code; None for the person."""
 
 followed: list[ContextVar[Any]] = []
 """Other variables that go with the work that a run hands to a pool."""
@@ -65,7 +65,7 @@ followed_into_threads: list[ContextVar[Any]] = []
 
 @contextmanager
 def started_by(origin: Origin) -> Iterator[None]:
-    """What runs in the block, and what it starts, has this origin."""
+    """Give this origin to the block and to all that it starts."""
     token: Token[Origin | None] = current.set(origin)
     try:
         yield
@@ -75,7 +75,7 @@ def started_by(origin: Origin) -> Iterator[None]:
 
 @contextmanager
 def as_tool() -> Iterator[None]:
-    """What runs in the block is the body of a tool whose call was decided on."""
+    """Mark the block as the body of a tool whose call was decided on."""
     with started_by(_TOOL):
         yield
 
@@ -111,7 +111,7 @@ def frames_from(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def origin_of_call() -> Origin | None:
-    """What the running code was started by; None for the person.
+    """The origin of the running code; None for the person.
 
     A function of code that has ended belongs to the code that calls it now, if any.
     """
@@ -151,7 +151,7 @@ def _local(frame: FrameType, name: str) -> Origin:
     return found
 
 
-# ── what goes with what it starts ─────────────────────────────────────────────────────────────────
+# ── origins of what it starts ─────────────────────────────────────────────────────────────────────
 
 
 def _run_for(origin: Origin, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
@@ -164,7 +164,7 @@ def _run_for(origin: Origin, work: Callable[..., T], /, *args: Any, **kwargs: An
 
 
 def follow() -> None:
-    """From now on, what code of a run starts in other threads and processes belongs to it.
+    """Make threads and processes that code of a run starts belong to the run.
 
     Tasks and callbacks of event loops copy the context by themselves. Modules that nobody has
     loaded are left alone: there is no pool yet that a run could hand work to.
@@ -204,7 +204,7 @@ def _follow_into_processes() -> None:
 
 @cache
 def _keep_loops_running() -> None:
-    """Have a SystemExit in a callback or a task of a run not end the event loop."""
+    """Keep a SystemExit in a callback or a task of a run from ending the event loop."""
     from asyncio import Handle
 
     run: Callable[[Any], None] = Handle._run  # noqa: SLF001
@@ -232,7 +232,7 @@ def is_of_loop(frame: FrameType) -> bool:
 
 
 def _following(start: Callable[..., Any]) -> Callable[..., Any]:
-    """What starts a thread, so that the thread has the origin of what started it."""
+    """Wrap the start of a thread, so that the thread has the origin of its starter."""
 
     @wraps(start)
     def start_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -247,7 +247,7 @@ def _following(start: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _handing_over(submit: Callable[..., Any]) -> Callable[..., Any]:
-    """What hands work to a pool, so that the work has the origin of what handed it over."""
+    """Wrap the submission to a pool, so that the work has the origin of its submitter."""
 
     @wraps(submit)
     def handed_over(self: Any, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@
   original streams and publisher, from which a front end takes it.
 - `descriptors` captures what is written below the streams.
 - pyplot figures that are left open are drawn into the record; no plotting library is imported.
-- `displays_of` is what a cell would display of a value.
+- `displays_of` returns the displays of a value in a cell.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class Capture:
             return tuple(item.output() for item in (*self._head, *middle, *self._tail))
 
     def text(self) -> str:
-        """What the model reads: all text as a person sees it, truncated in the middle."""
+        """The text for the model: all text as a person sees it, truncated in the middle."""
         # Of an image, the outcome says that it was shown.
         parts = [output_text(output) for output in self.outputs() if not is_image(output)]
         return truncate_middle(
@@ -279,7 +279,7 @@ def capturing(captures: Sequence[Capture], shared: Capture) -> Iterator[None]:
 
 @contextmanager
 def capture_paused() -> Iterator[None]:
-    """Capture nothing in the block, because a person must see the question."""
+    """Stop capturing in the block, because a person must see the question."""
     token = current_capture.set(_UNCAPTURED)
     below = _router.redirection
     try:
@@ -452,7 +452,7 @@ def _restore(target: Any, name: str, method: Any, before: Any) -> None:
 
 
 def _record(capture: Capture, kind: Kind, text: str) -> None:
-    """Add to a record; what its callback prints is not output of the call."""
+    """Add to a record; text that its callback prints is not output of the call."""
     token = current_capture.set(_UNCAPTURED)  # as `_uncaptured`, which costs more than the rest
     try:
         capture.write(kind, text)
@@ -462,7 +462,7 @@ def _record(capture: Capture, kind: Kind, text: str) -> None:
 
 @contextmanager
 def _uncaptured() -> Iterator[None]:
-    """In the block, what this thread prints and displays belongs to no call."""
+    """Do not count output of this thread in the block as output of a call."""
     token = current_capture.set(_UNCAPTURED)
     try:
         yield
@@ -559,13 +559,13 @@ def wide_tables() -> Iterator[None]:
             pandas.set_option("display.width", before)
 
 
-# ── what a cell would display of a value ──────────────────────────────────────────────────────────
+# ── displays of a value ───────────────────────────────────────────────────────────────────────────
 
 _NEVER_RICH = (str, bytes, bool, int, float, complex, list, tuple, dict, set, frozenset)
 
 
 def displays_of(value: Any) -> tuple[Output, ...]:
-    """What a cell would display of a value, if that is more than text or a table.
+    """The displays of a value in a cell, if there is more than text or a table.
 
     It must be called while calls are captured, because some libraries display by themselves. What
     they print meanwhile is not kept: a person would not expect it, and the model reads the value.

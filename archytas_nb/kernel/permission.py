@@ -1,4 +1,4 @@
-"""What a person permits by "do not ask again", and for whom: a tool as they read it.
+"""The permissions that a person gives by "do not ask again": for a tool as they read it.
 
     given                                covers the calls of
     by the person in this notebook       their own questions, also of replies that are replayed
@@ -62,13 +62,13 @@ NOTEBOOK = Source("notebook")
 
 @dataclass(frozen=True, slots=True)
 class ToolState:
-    """A tool at one moment: two are equal if a call does the same, as far as is read.
+    """A tool at one moment; two are equal if all that is read of them is equal.
 
     Attributes:
         name: Its name.
         tool: Which tool it is; one that is defined again is another one.
         function: The function that a call calls.
-        parts: What was read, by what it is called in a message.
+        parts: The parts that were read, by their names in messages.
     """
 
     name: str
@@ -77,7 +77,7 @@ class ToolState:
     parts: dict[str, object] = field(hash=False)
 
     def changed_from(self, before: ToolState) -> str:
-        """What is different from an earlier state, as the beginning of a sentence."""
+        """The difference from an earlier state, as the beginning of a sentence."""
         names = [*self.parts, *(name for name in before.parts if name not in self.parts)]
         missing = object()
         changed = [
@@ -208,7 +208,7 @@ class _Reading:
                 self._reach(name, function.__globals__[name], names)
 
     def _reach(self, name: str, value: Any, names: Iterable[str]) -> None:
-        """What a global variable leads to: a function, or those of a module that are mentioned."""
+        """The functions to which a global variable leads: itself, or those of a module."""
         if type(value) is types.ModuleType:
             inside = vars(value)
             for each in names:
@@ -250,14 +250,14 @@ _MOST_ITEMS = 10_000  # more are data, and not the functions among which a tool 
 
 
 def _named(values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """The code among some values, with what it is called."""
+    """The code among some values, with its names."""
     for each in values:
         if _is_code(each):
             yield f"the function {getattr(each, '__name__', type(each).__name__)!r}", each
 
 
 def _part(label: str, what: str) -> str:
-    """What a part of a function is called."""
+    """The name of a part of a function, for messages."""
     if label.startswith("its "):
         return f"its {what}"
     return f"the {what} of {label}"
@@ -328,7 +328,7 @@ class _Identity:
 
 
 def _same(value: Any) -> object:
-    """What is equal for the same value: the value of an atom, or which object it is."""
+    """A key that is equal for the same value: an atom itself, or the identity of an object."""
     kind: Any = type(value)
     if kind in (tuple, frozenset):
         return kind, tuple(map(_same, value))
@@ -341,12 +341,12 @@ def _same(value: Any) -> object:
     return _Identity(value)
 
 
-# ── what is permitted ─────────────────────────────────────────────────────────────────────────────
+# ── permissions ───────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """That nobody is asked about a tool in this state.
+    """A permission to run a tool in this state without asking.
 
     Attributes:
         source: Who gave it.
@@ -359,7 +359,7 @@ class Permission:
 
 @dataclass(eq=False)
 class Permissions:
-    """Those that hold for a run, a map, or the whole kernel.
+    """The permissions of a run, a map, or the whole kernel.
 
     Attributes:
         copied: The names of tools that are permitted to copies in another process, whose functions
@@ -404,4 +404,4 @@ class Permissions:
 
 
 IN_NOTEBOOK = Permissions()
-"""Those that hold in this kernel."""
+"""The permissions of this kernel."""

@@ -145,7 +145,7 @@ def _wrapped(prompt: str) -> str:
         kept = line.rstrip()
         parts = textwrap.wrap(kept, width, break_long_words=False, break_on_hyphens=False)
         parts = parts if len(kept) > width else [kept]
-        parts[-1] += line[len(kept) :]  # what is typed stands apart from the prompt
+        parts[-1] += line[len(kept) :]  # separates the typed text from the prompt
         lines += parts
     return "\n".join(lines)
 
@@ -185,7 +185,7 @@ def _line_of_front_end(prompt: str, *, takes_enter: bool) -> str:
     Args:
         prompt: The question.
         takes_enter: Whether an empty line is an answer. A box for a line takes the keyboard in some
-            front ends, so an Enter that comes at once was meant for something else.
+            front ends, so an Enter that comes immediately was meant for something else.
 
     Raises:
         EOFError: There will be no answer.

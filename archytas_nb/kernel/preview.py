@@ -1,7 +1,7 @@
 """Tries a call in a copy of the kernel before a person is asked about it.
 
-The copy can change nothing, so that what it did there is what the call would do here: as far as the
-first effect outside of the variables, which is refused there.
+The copy can change nothing in the kernel. The effects in the copy are those that the call would
+have here, up to the first effect outside of the variables, which the copy refuses.
 """
 
 from __future__ import annotations

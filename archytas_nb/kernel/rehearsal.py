@@ -1,4 +1,4 @@
-"""Does something in a fork of the kernel that can change nothing, and brings back what is data."""
+"""Does something in a locked fork of the kernel, and returns the data of its result."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from archytas_nb.namespace import Namespace
 from archytas_nb.words import truncate_line
 
 WORK = "_work_of_a_copy"
-"""The name by which a copy reaches what it does; no variable of the user."""
+"""The name of the work in a copy; it is never a variable of the user."""
 
 _MAX_WHY = 300
 
 
 class NotRehearsedError(Exception):
-    """Nothing could be done in a copy; the message says why."""
+    """The work could not be done in a copy; the message says why."""
 
 
 class Rehearsed(NamedTuple):
-    """What came of it.
+    """The result of the work.
 
     Attributes:
-        value: What was returned.
-        printed: What was printed.
-        tried: The effects that were refused: what was tried, and on what.
+        value: The return value.
+        printed: The printed text.
+        tried: The effects that were refused: the kind of act, and its target.
     """
 
     value: Any
@@ -36,7 +36,7 @@ class Rehearsed(NamedTuple):
 
 
 class _Work:
-    """What is done, which belongs to the objects of its process."""
+    """Work in a copy, on the objects of its own process."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work = work
@@ -57,7 +57,7 @@ def rehearsed(
     """Do something in a copy: there, all objects of the kernel are those of the fork.
 
     Args:
-        work: What is done; it returns data.
+        work: The work; it returns data.
         variables: The variables of the notebook.
         seconds: How long it may take.
         stopped: Whether the person has interrupted.
@@ -96,7 +96,7 @@ def rehearsed(
         raise NotRehearsedError(f"in a copy, {ENDED[report.ended]}")
     [ran] = report.statements
     if ran.value is None or not ran.value.is_data:
-        why = "what it returned is no data" if ran.error is None else ran.error.message
+        why = "its result is not data" if ran.error is None else ran.error.message
         raise NotRehearsedError(f"in a copy, it failed: {truncate_line(why, _MAX_WHY)}")
     tried = dict.fromkeys((each.kind, each.target) for each in report.tried if each.target)
     return Rehearsed(ran.value.object, ran.printed, tuple(tried))

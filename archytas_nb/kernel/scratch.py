@@ -1,8 +1,8 @@
 """Scratch names: code of a model binds them for a question, and they go when it has ended.
 
 A scratch name begins with ``_``, is bound by the code itself, and was not there before the code
-ran. So nothing goes that the user or a tool has made. A name that a function uses which stays is
-not removed, either.
+ran. So names that the user or a tool has made are never removed, and neither are names that a
+remaining function uses.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class Scratch:
         )
 
     def remove(self) -> None:
-        """Remove them, but for those that a function uses which stays."""
+        """Remove them, except those that a remaining function uses."""
         made = {name for name in self.names if name in self._namespace}
         if made:
             for name in made - self._in_use(made):
                 del self._namespace[name]
 
     def _in_use(self, made: set[str]) -> set[str]:
-        """The scratch names that what stays refers to, however far."""
+        """The scratch names that remaining objects refer to, directly or indirectly."""
         todo = [value for name, value in dict(self._namespace).items() if name not in made]
         found: set[str] = set()
         while todo:

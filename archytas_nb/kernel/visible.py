@@ -20,7 +20,7 @@ _ENVIRONMENT = type(os.environ)
 _CONTAINERS = (dict, list, tuple, deque, UserList, Mapping, MappingView, SimpleNamespace)
 _OURS = __name__.partition(".")[0]
 _OF_TYPES = frozenset({"typing", "typing_extensions"})
-"""The modules whose objects are annotations, and no data."""
+"""The modules whose objects are annotations, not data."""
 
 
 def shown_names(namespace: Mapping[str, Any]) -> list[str]:
