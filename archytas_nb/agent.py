@@ -223,7 +223,7 @@ class Agent:
             about it; None for no previews.
         ask_before: Before what code of the model in the namespace you are asked: ``"network"``,
             ``"process"``, ``"delete"``, ``"outside"`` (a change outside of the working folder and
-            `folders`). It holds honest code, and is no sandbox.
+            `folders`). It holds honest code, and is not a sandbox.
         folders: Paths of folders besides the working folder in which code of the model may write
             without a question, and in which changes by other programs are looked for.
         file_bounds: How many bytes of a file (``"file"``) and of all (``"all"``) are kept for
@@ -383,12 +383,12 @@ class Agent:
     @model.setter
     def model(self, model: str | Model | None) -> None:
         if model is not self._setup.choice.given:
-            for each in self.exchanges:  # what was too long before may not be any more
+            for each in self.exchanges:  # a text that was too long before may fit now
                 each.compaction = replace(each.compaction, max_tokens=None)
         self._setup = replace(self._setup, choice=ModelChoice(model))
 
     def chosen_model(self) -> Model:
-        """Choose the model that answers; it is behind the cassette in use, if there is one.
+        """Choose the model that answers; the cassette in use, if there is one, wraps it.
 
         The first time, this may ask model servers what they serve, and you which one to use. A
         model that is given by its name, or by None, is chosen again when the configuration of
@@ -688,7 +688,7 @@ class Agent:
     def tell(self, text: str) -> None:
         """Tell the agent something while it works on a question; may be called from any thread.
 
-        The text stands before the next request to the model, as your own words. If no other
+        The text precedes the next request to the model, as your own words. If no other
         request follows, the trace says that it came too late.
 
         Raises:

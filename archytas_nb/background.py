@@ -5,7 +5,7 @@
                                    └───────────────────────────────────────┘
 
 A cell may change what the run has read. Each cell is looked at before and after it, so the changes
-are known. The model is told of them before its next step; and calls that it wrote before it was
+are known. The model reads of them before its next step; and calls that it wrote before it was
 told are not run, since they may overwrite what the cell has done.
 """
 
@@ -94,7 +94,7 @@ class CellChanges:
         return {name: id(value) for name, value in names.items() if is_users_name(str(name))}
 
     def _content(self, name: str) -> Any:
-        """What a variable contains, as far as it can be read."""
+        """The content of a variable that can be read."""
         if name not in self._namespace:
             return None
         value = self._namespace[name]
@@ -120,7 +120,7 @@ class BackgroundInbox(Inbox):
         super().__init__()
         self.on_stop: Callable[[], object] = lambda: None
         self._known = known
-        self._changed: dict[str, None] = {}  # what the model was not told of
+        self._changed: dict[str, None] = {}  # changes that the model does not know yet
         self._changes = threading.Lock()
 
     def note(self, names: Collection[str]) -> None:
@@ -150,7 +150,7 @@ class BackgroundInbox(Inbox):
         if names := self._taken(self._known()):
             said.append(
                 f"(While you worked, a cell of the notebook changed {names}: what you have read of "
-                "it may not hold any more.)"
+                "it may no longer hold.)"
             )
         return said
 
@@ -163,7 +163,7 @@ class BackgroundInbox(Inbox):
                 self._late.append(f"a cell has changed {names} since the model read it")
 
     def _taken(self, names: Collection[str]) -> str:
-        """The changed ones among some names, which the model is told of now."""
+        """The changed ones among some names; the model reads of them now."""
         with self._changes:
             found = [each for each in self._changed if each in names]
             for each in found:
@@ -278,7 +278,7 @@ class BackgroundRun:
 
 
 def known_to(run: Run[Any], described: Collection[str]) -> set[str]:
-    """The variables that a run knows: those it was told of, has read or has changed.
+    """The variables that a run knows: that were described to it, or that it read or changed.
 
     Args:
         run: The run.

@@ -1,7 +1,7 @@
 """Conversations: their questions and runs, which question continues which, and what each cost.
 
 A `Conversation` is what an agent has, or what one question of the notebook continues. A `History`
-is what the notebook has: its questions stand in one list, in the order of their cells; a question
+is what the notebook has: its questions are in one list, in the order of their cells; a question
 with ``--new``, or the first one after a reset, begins a conversation, which the questions below it
 continue. A cell that is run again finds its own place there, whatever was asked elsewhere.
 """
@@ -354,7 +354,7 @@ class History:
         return removed
 
     def _forget_removed(self) -> None:
-        """Have what was undone not be brought back any more, and free what it needs."""
+        """Give up the redo of what was undone, and free its memory."""
         for each in self.removed:
             if each.asked is not None and each.asked.run.watch is not None:
                 each.asked.run.watch.forget_replaced()
@@ -553,13 +553,13 @@ class History:
         return next((n for n in range(place, 0, -1) if self._turns[n].begins), 0)
 
     def add_map(self, planned: PlannedRows) -> None:
-        """Keep a map that was planned, of which there is code; it is no part of a conversation."""
+        """Keep a map that was planned, of which there is code; it is not part of a conversation."""
         self.planned = planned
 
     def add_call(self, run: Run, after: int) -> None:
         """Keep the run of a call by another program, so that its changes can be undone.
 
-        It is no part of a conversation.
+        It is not part of a conversation.
 
         Args:
             run: The run.
@@ -609,7 +609,7 @@ class History:
         self._discard_old()
 
     def _discard_old(self) -> None:
-        """Have the runs that were too long ago or too large not be undone any more."""
+        """Give up the undo of runs that are too old or too large."""
         watches = [each.run.watch for each in reversed(self.asked) if each.run.watch is not None]
         size = 0
         for count, watch in enumerate(watches, 1):

@@ -117,7 +117,8 @@ class Driver:
     _told: Callable[[], Sequence[str]] = field(default=tuple, init=False)
     _is_stopped: bool = field(default=False, init=False)  # an interrupt came between two requests
     _host: RunHost | None = field(default=None, init=False)  # once there were calls
-    _missed: CassetteMiss | None = field(default=None, init=False)  # what a tool asked in vain
+    # questions of a tool that got no answer
+    _missed: CassetteMiss | None = field(default=None, init=False)
     _has_said_outdated: bool = field(default=False, init=False)
     _planned: PlannedRun | None = field(default=None, init=False)  # once a plan is asked for
     _mask: Callable[[str], str] = field(init=False)  # replaces the secrets in a text
@@ -696,7 +697,7 @@ def _explained(error: Exception) -> Explained | None:
 
 
 def _finish_loop(flow: Flow, request: ev.Request) -> None:
-    """Run the loop to its ending without carrying out any more requests."""
+    """Run the loop to its ending without carrying out further requests."""
     with defer_interrupts(), suppress(StopIteration):  # the run is being stopped already
         while True:
             request = flow.send(_interrupted_reply(request))

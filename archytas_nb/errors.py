@@ -3,7 +3,7 @@
     ArchytasError
     ├── ToolError             (also ValueError) a function that cannot be a tool, with all reasons
     ├── ConfigurationError    something must be installed, configured or corrected
-    │   ├── ExecutorError     an executor cannot run the rows of a map, or does not any more
+    │   ├── ExecutorError     an executor cannot run the rows of a map, or no longer does
     │   └── FileError         a file cannot be read or written; its contents are as before
     └── RunError              a run that ended without an answer; ``.run`` holds what happened
         ├── ModelError        the endpoint was unreachable, refused, or sent an unusable reply
@@ -188,7 +188,7 @@ class ConfigurationError(ArchytasError):
 
 
 class ExecutorError(ConfigurationError):
-    """An executor cannot run the rows of a map, or does not any more: what failed, and what to do.
+    """An executor cannot run the rows of a map, or no longer does: what failed, and what to do.
 
     It is never a failure of the model's endpoint.
     """
@@ -322,7 +322,7 @@ class ConditionError(RunError):
 
 
 class AnswerChanged(ArchytasError, AssertionError):
-    """An answer does not hold any more: what it was computed from has changed."""
+    """An answer no longer holds: what it was computed from has changed."""
 
 
 class TaskFailed(RunError):

@@ -67,7 +67,7 @@ class OutputFile:
     is_private: bool = False
 
     def target(self) -> Path:
-        """The file behind the links of the path.
+        """The file to which the links of the path lead.
 
         Raises:
             FileError: A link may be another user's, or the path cannot be followed.

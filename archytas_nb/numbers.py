@@ -88,7 +88,7 @@ class Number:
 
     @cached_property
     def plain(self) -> tuple[Reading, ...]:
-        """What its digits say; nothing for what is no number, such as ``10,20,30``."""
+        """What its digits say; nothing for what is not a number, such as ``10,20,30``."""
         body = self.text.rstrip("".join(_PER) + _SPACES)
         return tuple(_readings(body))
 
@@ -111,7 +111,7 @@ class Number:
 
     @property
     def sign(self) -> int:
-        """-1 with a minus before it, else 1; a dash between two numbers is no minus."""
+        """-1 with a minus before it, else 1; a dash between two numbers is not a minus."""
         return -1 if self.text[0] in "-−" else 1
 
     @property
@@ -122,7 +122,7 @@ class Number:
 
     @property
     def is_count(self) -> bool:
-        """Whether it may count things: a whole number that is no share."""
+        """Whether it may count things: a whole number that is not a share."""
         return self.text.strip(_SIGNS).isdecimal()
 
 

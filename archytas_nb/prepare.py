@@ -906,7 +906,7 @@ def _preferred(settings: Settings, own_tools: Toolbox) -> tuple[str, ...]:
     """The tools of the person that a small model is asked about first."""
     if settings.context != "auto":
         return ()
-    # A tool that requires approval changes something: it is no way to read variables.
+    # A tool that requires approval changes something: it is not a way to read variables.
     return tuple(name for name, each in own_tools.items() if not each.may_require_approval)
 
 

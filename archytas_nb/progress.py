@@ -57,7 +57,7 @@ def line_writer(*, wanted: bool = False) -> Callable[..., None]:
 
 
 def _displayed(text: str, page: str = "") -> dict[str, str]:
-    """The line as an output, which a page breaks only between words: plain text it may not.
+    """The line as an output, which a page breaks only between words: it must not break plain text.
 
     ``page`` is what a page shows in place of the line.
     """

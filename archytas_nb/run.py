@@ -376,7 +376,7 @@ class Run(Generic[T_co]):
         """The numbers and quoted names of the answer, each with the result that it comes from.
 
         A number whose origin is ``"nowhere"`` is in no result of this run, so the model made it up
-        or worked it out by itself. An origin is no proof of the truth. Without a call or a program
+        or worked it out by itself. An origin is not proof of the truth. Without a call or a program
         there are no results, and so no sources.
         """
         return self.ending.spans if isinstance(self.ending, ev.Answered) else ()

@@ -76,7 +76,7 @@ class Skill:
         """The text below the front matter, or that of another file; secrets in it are masked.
 
         Raises:
-            ValueError: It has no such file, or that is no text.
+            ValueError: It has no such file, or that is not text.
         """
         files = self.files()
         # Folders are written on systems that ignore case.
@@ -261,7 +261,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _read(path: Path) -> str | None:
-    """The text of a file; None if it is too large, is no text, or cannot be read."""
+    """The text of a file; None if it is too large, is not text, or cannot be read."""
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_FILE + 1)
@@ -312,7 +312,7 @@ def _fields(front: str) -> Mapping[str, Any]:
     fields = read(front)
     if isinstance(fields, dict):
         return fields
-    # Mostly for a colon in a text: each field is read alone, and one that is no YAML as it stands.
+    # Mostly for a colon in a text: each field is read alone, and one that is not YAML as it stands.
     found: dict[str, Any] = {}
     for field in _FIELD.finditer(front):
         alone = read(field[0])

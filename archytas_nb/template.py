@@ -288,7 +288,8 @@ def expand(text: str, namespace: Mapping[str, Any]) -> Expanded:
     """
     out: list[str] = []
     images: list[str] = []
-    written: dict[str, str] = {}  # the text of each group: what stands twice is looked up once
+    # the text of each group: a group that occurs twice is looked up once
+    written: dict[str, str] = {}
     for part in parts_of(text):
         if isinstance(part, str):
             out.append(part)
@@ -458,14 +459,14 @@ class Template:
     """A prompt in which ``{column}`` stands for a value of each row.
 
     A field has the grammar of `str.format`: ``{price:.2f}``, ``{name!r}``, ``{tags[0]}``; and
-    ``{row[name]}``. A column whose whole name stands between the braces is always meant.
+    ``{row[name]}``. A column whose whole name is between the braces is always meant.
 
     Args:
         text: The prompt.
         columns: The names of the columns; none if the rows have no columns.
 
     Raises:
-        LookupFault: A group in braces is no text, and no column.
+        LookupFault: A group in braces is neither text nor a column.
     """
 
     def __init__(self, text: str, columns: Sequence[str]) -> None:
@@ -529,7 +530,7 @@ class Template:
         hint = did_you_mean(_FIRST_NAME.match(name.partition(":")[0])[0].strip(), self._columns)  # type: ignore[index]
         columns = f"Put one of the columns between the braces: {known}"
         if not self._columns:
-            columns = "The rows have no columns: leave it out, and each row stands below the prompt"
+            columns = "The rows have no columns: leave it out, and each row is below the prompt"
         return LookupFault(
             f"the prompt names {group.source!r}, which is not a column{hint or '.'} {columns}; or "
             "double the braces to send them as text."

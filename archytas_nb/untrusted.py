@@ -1,6 +1,6 @@
 """JSON of other programs: it is read whatever it holds, and each part of it can be judged alone.
 
-A parser that refuses a message because of one part of it (a byte that is no UTF-8, ``NaN``, half of
+A parser that refuses a message because of one part of it (a byte outside UTF-8, ``NaN``, half of
 a surrogate pair, a thousand brackets) loses the rest of it too. `read` takes such parts in, and
 `fault` finds them, so that whoever reads the message can leave out what holds one, and name it.
 """
@@ -23,12 +23,12 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 def read(text: bytes) -> Any:
     """The value that a text of JSON stands for, also if parts of it are none.
 
-    Bytes that are no UTF-8 become halves of surrogate pairs, and numbers that JSON does not have,
+    Bytes that are not UTF-8 become halves of surrogate pairs, and numbers that JSON does not have,
     or that are too large, become numbers that are not finite; what is nested more deeply than
     anybody permits is cut off there. `fault` finds all of them.
 
     Raises:
-        ValueError: It is no JSON as a whole; the message says where.
+        ValueError: It is not JSON as a whole; the message says where.
     """
     try:
         return _parsed(text)

@@ -3,7 +3,7 @@
     the claim is            the attempt
     free                    was sent, and may begin
     taken by a process      has begun there; no other process begins it, however often it is sent
-    taken by the map        was given up; no process begins it any more
+    taken by the map        was given up; no process begins it now
     gone with its folder    cannot be claimed: the map has ended, or this is another machine
 
 A claim is a directory, because making one is a single step on every file system.
@@ -42,7 +42,7 @@ class Claims:
         return take(self.folder, token) is not False
 
     def close(self) -> None:
-        """Let no attempt begin any more."""
+        """Let no further attempt begin."""
         closed = f"{self.folder}-closed"
         # In one step: while a folder is emptied, claims that were taken look free.
         with suppress(OSError):

@@ -10,7 +10,7 @@ The states of an attempt, and what the map does at its end:
                                                                  else the row is unknown
 
 What was lost once runs alone the next time, so that a row that ends its process ends no other. The
-executor is gone where it takes no attempts any more. One whose processes have broken is replaced by
+executor is gone where it takes no further attempts. One whose processes have broken is replaced by
 another of the same kind, with the same arguments, until the map ends.
 """
 
@@ -39,7 +39,7 @@ from archytas_nb.tools.tool import Tool
 
 T = TypeVar("T")
 IsStopped = Callable[[], bool]
-"""Whether the map does not wait any more."""
+"""Whether the map no longer waits."""
 
 _LOOK = 0.1  # seconds between two looks for a stop
 _LOST = 3  # times that an attempt is lost before its row fails
@@ -79,7 +79,7 @@ class Elsewhere:
 
     Attributes:
         is_here: Whether it runs rows in this process, on other threads.
-        gone: Why it takes no attempts any more; None while it does.
+        gone: Why it takes no further attempts; None while it does.
 
     Raises:
         ValueError: It is none.
@@ -152,7 +152,7 @@ class Elsewhere:
             raise ExecutorError(f"the executor cannot run the rows: {error}{advice}") from None
 
     def close(self) -> None:
-        """Let no attempt begin any more."""
+        """Let no further attempt begin."""
         if self._claims is not None:
             self._claims.close()
         if self._executor is not self._given:
@@ -177,7 +177,7 @@ class Elsewhere:
             about: What the attempt is about.
             what: What is done, for a message.
             may_repeat: Whether it may run twice.
-            stopped: Whether the caller does not wait any more, apart from a stop of the map.
+            stopped: Whether the caller no longer waits, apart from a stop of the map.
 
         Raises:
             RowEndError: The row has ended.

@@ -907,7 +907,7 @@ class Map:
         return " · ".join(filter(None, [*parts, failure]))
 
     def _pace(self, left: int) -> Iterator[str]:
-        """How fast rows end, and how long the rest will take; or that none ends any more."""
+        """How fast rows end, and how long the rest will take; or that no more of them end."""
         now = time.monotonic()
         seconds = (now - self._started) / self._asked
         if seconds:

@@ -47,7 +47,7 @@ class Limiter:
         is_free: Whether no request waits for another one.
         spent: What the requests have cost, or may have cost where that is unknown.
         spent_elsewhere: What other kernels have spent since the map began; asked before a request.
-        reason: Why no request begins any more; empty while they do.
+        reason: Why no further request begins; empty while they do.
         failure: Why the last request failed; empty after a reply.
         replies: How many there were.
         now: Ends what the workers wait for, too.
@@ -92,7 +92,7 @@ class Limiter:
         return f"{amount:,.0f} tokens"
 
     def stop(self, reason: str, *, now: bool = False) -> None:
-        """Let no request begin any more; with `now` those that are running end, too."""
+        """Let no further request begin; with `now` those that are running end, too."""
         with self._changed:
             self.reason = self.reason or reason
             self._changed.notify_all()
@@ -100,12 +100,12 @@ class Limiter:
             self.now.set()
 
     def stop_at_budget(self) -> None:
-        """Let no request begin any more: what is left of the budget, if any, is not enough."""
+        """Let no further request begin: the rest of the budget, if any, is not enough."""
         if self.budget < math.inf:
             self.stop(f"the budget of {self.shown(self.budget)}")
 
     def most(self, expected: Usage) -> Usage:
-        """The most that a request can cost, as far as is known from the others."""
+        """The highest cost of a request, judged by the others."""
         if not self.in_usd:
             read = math.ceil(expected.input_tokens * self._scale)
             written = math.ceil(expected.output_tokens * self._scale)
@@ -188,7 +188,7 @@ class RowModel:
     what the row may have cost after it.
 
     Attributes:
-        usage: What the row's requests have cost, as far as the endpoint reported it; in USD by the
+        usage: The cost of the row's requests that the endpoint reported; in USD by the
             price list where it does not report them.
         spent: The most that they can have cost: also requests that were cut off, and by the price
             list where the endpoint reports less.
@@ -196,7 +196,7 @@ class RowModel:
     """
 
     cassette = None
-    """A map keeps its results in a file of its own; no cassette stands before its model."""
+    """A map keeps its results in a file of its own; no cassette wraps its model."""
 
     def __init__(
         self, model: Any, limiter: Limiter, note: Callable[[Usage], None] = lambda _: None
@@ -243,7 +243,7 @@ class RowModel:
                 raise failed
             retries += 1
             if is_rate or failed.wait is not None or failed.status in _OVERLOADED:
-                # It holds for all rows.
+                # It applies to all rows.
                 limiter.hold(wait)
             else:
                 sleep(wait)

@@ -41,7 +41,7 @@ MAX_ROWS = 200
 AGENT = "agent"
 """What the agent has answered, too, where it was asked to compare it with the program."""
 COLUMNS = tuple(name for name in BESIDE if name not in (BY, AGENT, CONFIDENCE))
-"""What always stands beside the answer."""
+"""The columns that are always next to the answer."""
 
 
 DIFFERS = "differs"
@@ -134,7 +134,7 @@ def _record(
     parts: Callable[[Any], Mapping[str, Any]],
     beside: Sequence[str],
 ) -> dict[str, Any]:
-    """What the result says of a row: the parts of its answer, and what stands beside it."""
+    """What the result says of a row: the parts of its answer, and the columns next to it."""
     result, value, by, agent, is_different, confidence = row
     record: dict[str, Any] = dict.fromkeys(names)
     if result.status == "done":
@@ -180,7 +180,7 @@ def _show(
 def _together(
     asked: Map, questions: Sequence[str], rows: int, verify: int
 ) -> tuple[list[RowResult], list[Any], dict[str, Any]]:
-    """The result of each row, its value, and what is known of asking about several at once."""
+    """The result of each row, its value, and what is known of asking about several together."""
     from archytas_nb.batch.together import MapTogether
 
     together = MapTogether(asked, questions, rows, verify)
@@ -244,7 +244,7 @@ def _may_be_planned(items: Sequence[Any], prompt: str, tools: Sequence[Any]) -> 
 
 
 def _stated(result: RowResult) -> dict[str, Any]:
-    """What stands beside the answer, see `COLUMNS`."""
+    """The columns next to the answer, see `COLUMNS`."""
     is_cost_known = result.usage.usd or result.is_repeated
     return {
         "status": result.status,
@@ -325,9 +325,9 @@ def _check_columns(names: Sequence[Any]) -> None:
 
 
 def questions_of(items: Sequence[Any], prompt: str, labels: Sequence[str] = ()) -> list[str]:
-    """The question for each row: ``{column}`` is replaced; a row without it stands below.
+    """The question for each row: ``{column}`` is replaced; a row without it follows the prompt.
 
-    `labels` is what the index says of each row; it stands above a row that is below the prompt.
+    `labels` is what the index says of each row; it precedes a row that follows the prompt.
 
     Raises:
         ValueError: The prompt is empty, or names a column that there is not.

@@ -588,7 +588,7 @@ class PlannedMap:
     def _run_program(
         self, tried: ProgramTrial, numbers: Sequence[int], *, is_sample: bool = False
     ) -> None:
-        """Run a program for the rows with these numbers, as far as that was not done."""
+        """Run a program for those of these rows for which it has not run yet."""
         rows = self._map
         keys = tried.keys
         rows.know([keys[each] for each in numbers])
@@ -851,7 +851,7 @@ class PlannedMap:
         return "\n".join([*lines, *found.lines])
 
     def _estimate(self, tried: ProgramTrial) -> str:
-        """What all rows will take, as far as the rows that were tried tell."""
+        """The estimate for all rows, from the rows that were tried."""
         rows = self._map
         number = len(self._distinct)
         share = tried.failed / tried.tried if tried.tried else 0.0

@@ -158,7 +158,7 @@ class RowResult:
             ``"unknown"`` where a tool that may not run twice may have run.
         answer: The answer as JSON; text where no type was asked for.
         error: Why it failed or is unknown; empty otherwise.
-        usage: What all its attempts have cost, as far as it was reported.
+        usage: The reported cost of all its attempts.
         seconds: How long the last one took.
         spent: The most that all attempts can have cost, including those that were cut off.
         kind: The kind of the endpoint's or the executor's failure; empty if it failed for another
@@ -211,8 +211,8 @@ def stored(path: Path | None, keys: Iterable[str]) -> dict[str, RowResult]:
     """The results that a file has for these keys; it is not written to.
 
     Raises:
-        ConfigurationError: It cannot be read as results of a map, or is behind a link of another
-            user.
+        ConfigurationError: It cannot be read as results of a map, or is reached through a link of
+            another user.
     """
     if path is None:
         return {}
@@ -278,7 +278,7 @@ class Store:
                 return Claim("ended", row)
             if owner and self._is_at_work(database, owner):
                 return Claim("elsewhere", row)
-            has_changed = replace(row, spent=known.spent) != known  # `note` is no result
+            has_changed = replace(row, spent=known.spent) != known  # `note` is not a result
             if row.status in ("failed", "unknown") and has_changed:
                 return Claim("ended", row)
             database.execute(_REGISTER, (self._owner, time.time_ns()))
@@ -326,7 +326,7 @@ class Store:
         """
         with self._transaction() as database:
             if database is None:
-                # Nothing is kept, or nobody waits for this worker any more.
+                # Nothing is kept, or nobody waits for this worker now.
                 return attempt
             before, owner = self._get(database, key)
             usage = before.usage + attempt.usage

@@ -53,7 +53,7 @@ as it is, "answer": the answer, of the type {type}}}"""
 
 
 class Entry(NamedTuple):
-    """A row as it stands in a request with others."""
+    """A row in a request with others."""
 
     name: str
     text: str
@@ -124,7 +124,7 @@ class AnswersTogether:
     def matched(self, answer: Json) -> dict[int, Json]:
         """The answers that are certainly for the rows that they name, by the places of these.
 
-        Left out are a row that is named twice, one that is not where it stands among the others,
+        Left out are a row that is named twice, one that is out of order,
         and one whose answer is of another type.
         """
         listed = answer if isinstance(answer, list) else []
@@ -159,7 +159,7 @@ class Comparison(NamedTuple):
     def text(self) -> str:
         """What the person reads."""
         low, high = wilson(self.agree, self.compared)
-        text = f"{self.number} rows a request, beside single rows: {self.agree} of {self.compared}"
+        text = f"{self.number} rows a request, against single rows: {self.agree} of {self.compared}"
         text += f" agree (95 %: {low:.0%} to {high:.0%})"
         return "\n".join([text, *self.differ[:_MAX_LISTED]])
 

@@ -75,7 +75,7 @@ class Sure:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are added beside the answer."""
+        """The columns that are added next to the answer."""
         found = []
         if self._is_planned or self._then is not None:
             found.append(BY)

@@ -54,10 +54,10 @@ class Cassette:
             header may name more.
         rerun: The command that records what is missing, for messages.
         report: A file for the test runner, which gets a line for each event; or None.
-        force: Whether mode ``"record"`` replaces a file that is no cassette.
+        force: Whether mode ``"record"`` replaces a file that is not a cassette.
 
     Raises:
-        ConfigurationError: The file is no cassette, or does not exist in a replay.
+        ConfigurationError: The file is not a cassette, or does not exist in a replay.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class Cassette:
         origin: str = "",
         learned: dict[str, Json] | None = None,
     ) -> RecordedReply:
-        """Record an exchange with the model behind the last one that was used or recorded."""
+        """Record an exchange with the model after the last one that was used or recorded."""
         self._learn(model, learned or {})
         kept = None
         if reply is not None:

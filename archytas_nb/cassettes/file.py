@@ -1,4 +1,4 @@
-"""Reads and writes a cassette's file, which several processes may record into at once.
+"""Reads and writes a cassette's file, which several processes may record into at the same time.
 
 A cassette is JSON Lines of four kinds:
 
@@ -149,7 +149,7 @@ class CassetteFile:
         """Read the text of a cassette, reducing its parts as those of requests are now.
 
         Raises:
-            FileError: It is no cassette, one of another version, or a line is broken.
+            FileError: It is not a cassette, one of another version, or a line is broken.
         """
         lines = text.rstrip().split("\n")
         if not text:

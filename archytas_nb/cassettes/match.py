@@ -92,7 +92,7 @@ PATTERNS: dict[str, str] = {
 
 
 def _check_pattern(name: str, pattern: Any) -> None:
-    """Raise ConfigurationError for what is no name or no pattern."""
+    """Raise ConfigurationError for a name or pattern that is not valid."""
     try:
         is_valid = re.fullmatch(r"\w+", name) and not re.search(pattern, "")
     except (re.error, TypeError):
@@ -157,7 +157,7 @@ class RequestPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """A request to the model as it is compared; the step and the limit are no part of its key."""
+    """A request to the model as it is compared; the step and the limit are not part of its key."""
 
     messages: tuple[RequestPart, ...]
     tools: tuple[RequestPart, ...] = ()

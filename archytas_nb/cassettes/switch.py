@@ -112,7 +112,7 @@ def recorded(
     if answers_itself(model):
         return model
     if model is not None and not isinstance(model, str):
-        choose_model(model)  # which rejects what is no model
+        choose_model(model)  # which rejects what is not a model
     used = cassette or cassette_in_use()
     if used is None and os.environ.get(MODE) == "replay":
         raise ConfigurationError(
@@ -162,7 +162,7 @@ def _absolute(path: str) -> Path | None:
     return Path(path).expanduser().absolute() if path else None
 
 
-# ── a model behind a cassette ─────────────────────────────────────────────────────────────────────
+# ── a model with a cassette ───────────────────────────────────────────────────────────────────────
 
 _REFUSALS: dict[str, str] = {
     "no_tools": "the endpoint does not support tools",
@@ -449,7 +449,7 @@ class _RecordedPerson:
         if _is_answered_inside.get():
             return self._real.ask(prompt, form)
         whole = prompt
-        if isinstance(form, ApprovalForm):  # the choices are no part of the question
+        if isinstance(form, ApprovalForm):  # the choices are not part of the question
             whole = form.text
         if self._hides_values:
             whole = _NOT_RECORDED
@@ -502,7 +502,7 @@ class _RecordedPerson:
             return None, error.seconds
         finally:
             _is_answered_inside.reset(token)
-        # An answer at once is recorded alike however it was given.
+        # An immediate answer is recorded in the same way, however it was given.
         return answer, float(int(time.monotonic() - started)) or None
 
 

@@ -2,7 +2,7 @@
 
     the cell that ran                        what is remembered of the last one
     ─────────────────────────────────────    ──────────────────────────────────
-    raised, or is no Python                  its number, source and exception
+    raised, or is not Python                  its number, source and exception
     finished                                 nothing
     only asked, or loaded the extension      what was remembered before it
 
@@ -67,7 +67,7 @@ class LastCell:
     def ended(self, result: Any) -> None:
         """Take note of a cell's end; ``result`` is an `ExecutionResult` of IPython, or None."""
         info = getattr(result, "info", None)
-        # A front end runs code of its own, too: it is no cell.
+        # A front end runs code of its own, too: it is not a cell.
         if info is None or info.silent or not info.store_history or is_own(info.raw_cell):
             return
         self.failure = None
@@ -215,7 +215,7 @@ def unwatch() -> None:
 
 
 def failed_in(shell: Any) -> set[int]:
-    """The numbers of the cells of a shell that failed, as far as they are known."""
+    """The numbers of the cells of a shell that failed, if they are known."""
     return set().union(*(each.last.all_failed for each in _watched if each.shell is shell))
 
 
@@ -235,7 +235,7 @@ def bound_in(shell: Any, name: str) -> int:
 
 
 def seconds_waited() -> float:
-    """How long the cell that runs has waited for those before it, as far as that is known."""
+    """How long the cell that runs has waited for those before it, if that is known."""
     return max((each.queue.waited for each in _watched), default=0.0)
 
 

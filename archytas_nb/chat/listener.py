@@ -42,7 +42,8 @@ _TOKEN = re.compile(rb'\s*{\s*"token"\s*:\s*"([\w-]*)"')
 _MAX_TEXT = 20_000  # characters of one text; the notebook shows the whole
 _MAX_ANSWERS = 16  # that wait to be read; a person gives one to a question
 _SECONDS_UNTIL_WAITS = 1.0
-_TICK = 0.5  # seconds after which an interrupt is noticed where the system does not do it at once
+# seconds after which an interrupt is noticed where the system does not do it immediately
+_TICK = 0.5
 
 End = tuple[str, str]
 """How a question ended, and the text of that."""
@@ -90,7 +91,7 @@ class Talk:
             self._answers.put(option)
 
     def hang_up(self) -> None:
-        """Have nobody be asked any more: the chat has gone."""
+        """Stop asking anybody: the chat has gone."""
         self._is_open = False
         self._answers.put(None)
 
@@ -241,7 +242,7 @@ class ChatListener:
 
     def _talk(self, connection: Connection, question: Any, lines: Any) -> None:
         talk = Talk(connection.socket)
-        why = fault(question) if isinstance(question, str) else "it is no text"
+        why = fault(question) if isinstance(question, str) else "it is not text"
         if why is not None:
             talk.send(end="failed", text=f"The question was not asked: {why}.")
             talk.close()

@@ -94,7 +94,7 @@ class Code:
     Attributes:
         question: The question.
         blocks: The statements, in order.
-        imports: Lines that stand before them.
+        imports: Lines that precede them.
         answer: The answer.
         calls: The calls that the code makes and that return, in order, without verbatim code's.
         verbatim: The calls that ran verbatim code, and those that the code makes and that raise.
@@ -150,7 +150,7 @@ def comment(text: str) -> str:
 def derive(recorded: Recorded) -> Code:
     """The code of a run.
 
-    Programs become plain Python; where one of them cannot, the calls stand there by themselves.
+    Programs become plain Python; where one of them cannot, the code has its calls instead.
     """
     try:
         return _Derivation(recorded).code()
@@ -294,14 +294,14 @@ class _Derivation:
         self._results.add(Result(outcome.value, expression, outcome.text))
 
     def _person(self, made: RecordedCall) -> None:
-        """What a person said stands in the code, as nobody is asked again."""
+        """An answer of a person becomes a literal, so that nobody is asked again."""
         asked = made.call.input
         if isinstance(asked, dict):
             asked = next(iter(asked.values()), "")
         self._kept(made, f"you were asked: {collapse_whitespace(str(asked), 200)}", "said")
 
     def _kept(self, made: RecordedCall, note: str, stem: str = "") -> None:
-        """A value that the code cannot compute stands in it as it was."""
+        """A value that the code cannot compute becomes a literal."""
         value = made.outcome.value
         try:
             source = self._literals.text(value)

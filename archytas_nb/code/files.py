@@ -21,7 +21,7 @@ from archytas_nb.syntax.parse import parsed
 from archytas_nb.words import truncate_line
 
 MARK = "written by %agent_code"
-"""Stands in each file, with a digest: a file that was not edited may be written again."""
+"""Marks each file, with a digest: a file that was not edited may be written again."""
 
 _OURS = re.compile(
     r"(\s*)(?:(\w+)\s*=\s*)?%(?:agent\w*|tools|load_ext\s+archytas_nb|reload_ext\s+archytas_nb"
@@ -34,7 +34,7 @@ _PYTHON_CELL = re.compile(r"%%(?:time|capture|prun)\b[^\n]*\n")
 """The first line of a cell whose magic runs the rest as Python."""
 _MAX_DESCRIBED = 800  # characters of a question in the description of a skill
 _FUTURE = re.compile(r"^from __future__ import .*$", re.MULTILINE)
-"""Stands at the beginning of a file, in whatever cell it stood."""
+"""Moves to the beginning of a file, from whatever cell it was in."""
 _MAGIC = re.compile(r"(\s*)(?:(?:[\w, ]+=\s*)?[%!].*|\?{0,2}[\w.*]+\?{1,2})\s*")
 
 
@@ -244,7 +244,7 @@ def _only_defines(part: FilePart) -> bool:
 
 
 def assertions(code: Code, namespace: Mapping[str, Any]) -> list[str]:
-    """The values of the results, asserted, as far as they can be written."""
+    """Assertions of the values of the results, for those that can be written as code."""
     literals = Literals(namespace, Imports(namespace, Names(namespace)))
     values = dict(code.results)
     name = code.answer.name
@@ -280,7 +280,7 @@ def notebook(parts: Sequence[FilePart], pretty: Callable[[Any], str] = repr) -> 
         last = code.blocks[-1] if code.blocks else Block("")
         is_displayed = last.is_verbatim and last.value is not None  # as the cell ends with it
         if code.shows_output or (is_displayed and not _is_shown(last.value)):
-            # It is no value, and may differ: nbval does not compare it.
+            # It is not a value, and may differ: nbval does not compare it.
             ignored = {"tags": ["nbval-ignore-output"]}
             cells.append(v4.new_code_cell(source, metadata=ignored))  # type: ignore[no-untyped-call]
             source = ""

@@ -154,7 +154,7 @@ class _Translation:
             self._refuse(made)
 
     def _refuse(self, made: RecordedCall) -> None:
-        """Have calls stand by themselves that only a statement of their own can replace.
+        """Give calls that only a separate statement can replace a statement of their own.
 
         Raises:
             NotPlain: This is such a call.
@@ -256,7 +256,7 @@ class _Translation:
             isinstance(statement, ast.Import)
             and {each.name for each in statement.names} <= self._modules
         ):
-            return []  # it stands among the imports
+            return []  # it is among the imports
         made = self._called_alone(statement)
         [changed] = self._as_python.all([statement])
         if isinstance(changed, ast.Expr) and called(changed.value) in _SHOWING:
@@ -444,7 +444,7 @@ class _Translation:
         if tool is None:
             return None
         function = node.func
-        node.func = ast.Name("", ast.Load())  # it is no value
+        node.func = ast.Name("", ast.Load())  # it is not a value
         self._as_python.inside(node)
         node.func = function
         return self.call(node, tool, in_function=self._as_python.in_function)
@@ -526,7 +526,7 @@ def _given(node: ast.Call, visible: Sequence[Parameter]) -> list[tuple[str, str,
 
 
 def _renamed(body: Sequence[ast.stmt], uses: Iterable[Use], names: Mapping[str, str]) -> None:
-    """Rename variables of the module wherever they stand."""
+    """Rename variables of the module wherever they occur."""
     for statement in body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Global):
@@ -601,7 +601,7 @@ def _with_answer(body: list[ast.stmt], name: str, new_name: Callable[[str], str]
     """The statements with an assignment in place of ``answer``, which ends the program.
 
     Raises:
-        NotPlain: `answer` stands where no statement does.
+        NotPlain: `answer` is called in a place where no statement can be.
     """
     try:
         changed = _answered(body, name, in_loop=False)

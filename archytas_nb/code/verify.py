@@ -206,7 +206,7 @@ def _refuse(kind: AskBefore, target: str) -> NoReturn:
 
 
 def _effects_of(recorded: Recorded) -> tuple[Effect, ...]:
-    """What the run did to files: of several changes of one, from the first to the last."""
+    """The changes of the run to files; several changes of one are joined."""
     found: dict[str, Effect] = {}
     for event in recorded.events:
         if isinstance(event, CallOutcomes):
@@ -352,7 +352,7 @@ def _rewind(code: Code, recorded: Recorded) -> tuple[NotCovered, ...]:
 
 
 def _unknown_state(recorded: Recorded, notes: tuple[NotCovered, ...], other: Sequence[str]) -> str:
-    """Why the variables may not be as they were before the run; empty if they are."""
+    """Why the variables may differ from those before the run; empty if they do not."""
     if notes:
         return f"the state before the run could not be restored: {notes[0]}"
     if other:
@@ -479,7 +479,7 @@ class _Comparison:
 
     @contextmanager
     def _functions_there(self) -> Iterator[None]:
-        """Have the functions that are no variables, but defined in a module of the user.
+        """Have the functions that are not variables, but defined in a module of the user.
 
         Whether an answer holds does not depend on the name of a function, which may be gone.
         """

@@ -29,7 +29,7 @@ class Beginning:
     Attributes:
         level: What holds it.
         limits: What it may use.
-        memory: How many bytes it may use beside those that it has.
+        memory: How many bytes it may use in addition to those that it has.
         readable: What it may read.
         scratch: Where it may write.
         tools: The names of functions that run in the kernel.
@@ -99,7 +99,7 @@ def _become(
     # What is collected would have to be written to first, which makes it a page of its own.
     gc.freeze()
     asyncio.events._set_running_loop(None)  # noqa: SLF001 - the loop is that of the kernel
-    # A log of the kernel that cannot be written is no fault of the program.
+    # A log of the kernel that cannot be written is not a fault of the program.
     logging.raiseExceptions = False
     audit.keep_to(beginning.scratch)
     threads.instead_of_processes()

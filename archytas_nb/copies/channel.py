@@ -1,4 +1,4 @@
-"""Frames between a kernel and its copy: a head, and buffers beside it."""
+"""Frames between a kernel and its copy: a head, followed by buffers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def send(descriptor: int, frame: Frame, waiting: Callable[[], None] | None = Non
             descriptor that does not block.
 
     Raises:
-        ClosedError: Nobody reads it any more.
+        ClosedError: Nobody reads it now.
     """
     views = [memoryview(each).cast("B") for each in frame.buffers]
     start = _HEAD.pack(len(frame.head), len(views)) + b"".join(

@@ -1,6 +1,6 @@
 """Values as data: what a copy hands back is never unpickled, because a pickle can run anything.
 
-A value becomes a tree of JSON with buffers beside it. Only types whose whole content is data can be
+A value becomes a tree of JSON with separate buffers. Only types whose whole content is data can be
 written; reading builds them from this content alone, whatever wrote it.
 """
 
@@ -81,7 +81,7 @@ class Writer:
         return [name if name in _FORMS else _family(kind), *tree]
 
     def buffer(self, data: Data) -> int:
-        """Put bytes beside the tree, and return their number."""
+        """Add a buffer to the tree, and return its number."""
         self._spend(memoryview(data).nbytes)
         self.buffers.append(data)
         return len(self.buffers) - 1
@@ -378,7 +378,7 @@ def _write_polars_type(kind: Any) -> list[Tree]:
 def _read_polars_type(tree: list[Tree]) -> Any:
     name, *parts = tree
     if name not in _POLARS:
-        raise NotDataError(f"{name!r} is no type of a column")
+        raise NotDataError(f"{name!r} is not a type of a column")
     kind = getattr(_library("polars"), name)
     if name == "List":
         return kind(_read_polars_type(parts[0]))

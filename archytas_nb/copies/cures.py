@@ -1,6 +1,6 @@
 """Cures of a statement that failed, where only one meaning is possible.
 
-They run in the copy, beside the variables of the program, and need no model. A cure is another text
+They run in the copy, with the variables of the program, and need no model. A cure is another text
 for the statement, with a comment that says what was changed, which the person sees in the code.
 Each has an example in `tests/copies/test_cures.py`, which fails without it with the libraries that
 are installed: a cure that is no longer needed fails its test.
@@ -112,7 +112,7 @@ def _column(failure: Failure) -> Cure | None:
 
 
 def _table(failure: Failure) -> Cure | None:
-    """An unknown name that is used as the table: its columns stand in brackets behind it."""
+    """An unknown name that is used as the table: its columns are in brackets after it."""
     error = failure.error
     if not isinstance(error, NameError) or not error.name:
         return None
@@ -288,7 +288,7 @@ def _table_of_shape(failure: Failure, made: ast.expr, array: Any) -> str:
 def _fails_at_text(failure: Failure, loop: ast.For | ast.comprehension, table: Any) -> bool:
     """Whether the column at which a loop has failed is text.
 
-    Libraries raise all kinds of errors then. The variable of a comprehension is not there any more.
+    Libraries raise all kinds of errors then. The variable of a comprehension no longer exists.
     """
     if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name):
         return bool(table[failure.variables[loop.target.id]].dtype.kind not in "biufc")
@@ -296,7 +296,7 @@ def _fails_at_text(failure: Failure, loop: ast.For | ast.comprehension, table: A
 
 
 def _has_text(table: Any) -> bool:
-    """Whether a table, or a table in groups, has columns that are no numbers."""
+    """Whether a table, or a table in groups, has columns that are not numbers."""
     table = getattr(table, "obj", table)
     return is_table(table) and any(each.kind not in "biufc" for each in table.dtypes)
 
@@ -347,7 +347,7 @@ def _renamed(statement: ast.stmt, meant: Mapping[str, str], *, is_attribute: boo
 
 
 def _columns_used(program: ast.AST, name: str) -> list[str]:
-    """The texts that stand in brackets behind a name."""
+    """The texts in brackets after a name."""
     found: list[str] = []
     for node in ast.walk(program):
         if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):

@@ -60,7 +60,7 @@ def _near(failure: Failure) -> Iterator[str]:
 
 
 def _attributes(statement: ast.stmt) -> set[str]:
-    """The attributes that a statement names; one that a library names is no fault of it."""
+    """The attributes that a statement names; one that a library names is not a fault of it."""
     return {each.attr for each in ast.walk(statement) if isinstance(each, ast.Attribute)}
 
 
@@ -134,7 +134,7 @@ def _missing(table: Any) -> Any:
 
 
 def is_unfit(value: Any) -> bool:
-    """Whether a value is data of which some is missing or text: it is no input of a computation."""
+    """Whether a value is data with missing values or text, which nothing can compute with."""
     with suppress(Exception):
         if is_table(value):
             has_text = any(each.kind not in "biufc" for each in value.dtypes)

@@ -1,6 +1,6 @@
 """Give up what a forked process shares with its parent: files, connections and shared memory.
 
-A rule about paths does not hold for what is already open.
+A rule about paths does not apply to files that are already open.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _mapped(libc: ctypes.CDLL, start: int, length: int, rights: int, flags: int,
 
 
 def _map_file(libc: ctypes.CDLL, old: _Map) -> bool:
-    """Map the same file privately; False if it is no file that can be opened again."""
+    """Map the same file privately; False if it is not a file that can be opened again."""
     try:
         descriptor = os.open(old.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """Landlock: the files that a process may read, and the few that it may write, held by Linux.
 
 By raw system calls: the wheels for Landlock are pre-releases or know no ABI after 5, and none
-filters system calls, which a lock needs beside it.
+filters system calls, which a lock needs as well.
 """
 
 from __future__ import annotations

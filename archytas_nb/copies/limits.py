@@ -15,8 +15,8 @@ class CopyLimits:
 
     Attributes:
         seconds: How long a program may run.
-        memory: How many bytes a copy may use beside those that it shares with the kernel; None for
-            half of what is free when it begins.
+        memory: How many bytes a copy may use in addition to those that it shares with the kernel;
+            None for half of what is free when it begins.
         printed: Characters of printed text that are kept of a statement.
         text: Characters of the text of a value.
         value: Bytes of a value that is brought back.
@@ -35,7 +35,7 @@ class CopyLimits:
     quiet: float = 2.0
 
     def bytes_of_memory(self) -> int:
-        """How many bytes it may use beside those that it shares."""
+        """How many bytes it may use in addition to those that it shares."""
         if self.memory is not None:
             return self.memory
         return int(psutil.virtual_memory().available) // 2

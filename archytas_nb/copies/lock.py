@@ -1,7 +1,7 @@
 """Lock this process: what the machine can lock, and the lock itself.
 
 On Linux, Landlock decides about files and a filter refuses every other system call that could have
-an effect; together they hold for native code as well. On macOS and Windows, and on a Linux without
+an effect; together they also stop native code. On macOS and Windows, and on a Linux without
 one of the two, a process can only be guarded.
 """
 

@@ -1,4 +1,4 @@
-"""What a program names, as a message: pickled with the buffers of arrays and tables beside it."""
+"""What a program names, as a message: pickled, with separate buffers for arrays and tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Parcel(NamedTuple):
     Attributes:
         names: Which they are.
         head: The pickle.
-        buffers: What is beside it.
+        buffers: The separate buffers.
     """
 
     names: tuple[str, ...]

@@ -23,7 +23,7 @@ def without_missing(
 
     Args:
         kept: The statements that ran.
-        source: The one behind them, which failed or has no value.
+        source: The one after them, which failed or has no value.
         variables: The variables.
 
     Returns:

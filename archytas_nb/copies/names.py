@@ -11,7 +11,7 @@ class Names(Mapping[str, Any]):
 
     Args:
         variables: All of them.
-        also: What the copy has beside them, by name; a variable of this name goes before it.
+        also: Further objects of the copy, by name; a variable of the same name takes precedence.
         without: The names of variables that the copy does not get.
     """
 

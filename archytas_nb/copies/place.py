@@ -235,8 +235,9 @@ class Copy:
     def _ways(self) -> list[tuple[Way, float]]:
         """The ways to make a copy, in the order in which they are tried, and their seconds.
 
-        A fork has everything at once, but a thread pool that ran in the kernel can hang in it; then
-        the message may take longer. A prepared process may still be starting: meanwhile, a fork.
+        A fork has everything immediately, but a thread pool that ran in the kernel can hang in it;
+        then the message may take longer. A prepared process may still be starting: meanwhile, a
+        fork.
         """
         if self.level.kind == "guarded" or not CAN_FORK:
             return [("message", _PATIENT)]

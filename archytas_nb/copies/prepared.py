@@ -2,7 +2,7 @@
 
 Where a process can fork, one is kept: it imports the libraries that the kernel uses, has no threads
 and no objects, and forks a copy for each question. It speaks JSON over its socket; the descriptors
-of a copy travel beside it. Elsewhere, a process is started for each question.
+of a copy are sent with it. Elsewhere, a process is started for each question.
 """
 
 from __future__ import annotations

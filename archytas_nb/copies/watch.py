@@ -74,7 +74,7 @@ def has_foreign_threads() -> bool:
 
 
 def _keeps_house(task: Path) -> bool:
-    """Whether it is a thread of Jupyter's sockets or of an allocator, which stand a fork."""
+    """Whether it is a thread of Jupyter's sockets or of an allocator, which survive a fork."""
     with suppress(OSError):
         return (task / "comm").read_text().startswith(("ZMQbg", "jemalloc_bg"))
     return True
@@ -92,7 +92,7 @@ def bound(memory: int, file: int) -> None:
     """Bound what this process may use, and make the system choose it if memory runs out.
 
     Args:
-        memory: Bytes of memory beside those that it has.
+        memory: Bytes of memory in addition to those that it has.
         file: Bytes of a file.
     """
     with suppress(OSError):

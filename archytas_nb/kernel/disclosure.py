@@ -90,7 +90,7 @@ class Disclosure:
     Args:
         values: ``"none"``, ``"strict"`` or ``"scalars"``.
         namespace: The variables of the user.
-        open_tools: The names of tools whose results are no values of the user.
+        open_tools: The names of tools whose results are not values of the user.
         code_tools: The names of tools that run code.
         has_policy: Whether a function of the user decides which calls are made.
 
@@ -239,7 +239,7 @@ class Disclosure:
         return replace(told, images=(), stored=stored)
 
     def _is_open(self, call: ev.ToolCall) -> bool:
-        """Whether the result of a call is no value of the user.
+        """Whether the result of a call is not a value of the user.
 
         What a program asks may offer values to choose from.
         """

@@ -88,7 +88,7 @@ def _grouped(groups: Mapping[str, list[str]]) -> list[str]:
 
 
 def _of_notebook(described: Mapping[str, Described]) -> Iterator[str]:
-    """What is no variable: functions, what is imported, and what is there no more."""
+    """What is not a variable: functions, what is imported, and what is there no more."""
     functions = [each.line for each in described.values() if each.kind == "function"]
     if functions:
         yield f"Functions of the notebook: {'; '.join(functions)}"

@@ -480,7 +480,7 @@ class AskModel:
 
     @property
     def is_side_request(self) -> bool:
-        """Whether it is apart from the conversation, so that its reply is no step of the run."""
+        """Whether it is apart from the conversation, so that its reply is not a step of the run."""
         return not self.step or bool(self.about)
 
 
@@ -1070,7 +1070,7 @@ class Stopped:
 class Interrupted:
     """A person interrupted the run during a request to the model or a tool call, or stopped it.
 
-    It is no answer, so `Run.answer` is empty, and it is not part of the conversation.
+    It is not an answer, so `Run.answer` is empty, and it is not part of the conversation.
     """
 
     during: str
@@ -1106,7 +1106,7 @@ Requests: TypeAlias = Generator[Request, Reply, T]
 # ── the texts of a reply ──────────────────────────────────────────────────────────────────────────
 
 _NO_TEXTS = frozenset({"value", "given", "call_id", "images", "decision", "edit", "runs", "finish"})
-"""The fields of replies that are no text about a call: objects, and what a person wrote."""
+"""The fields of replies that are not text about a call: objects, and what a person wrote."""
 
 
 def with_texts(reply: Reply, change: Callable[[str], str]) -> Reply:

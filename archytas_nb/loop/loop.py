@@ -309,7 +309,7 @@ class ReactRun:
         return ask if last else self.strategy.shape(ask, self)
 
     def ask_aside(self, request: AskModel) -> Requests[ModelReply]:
-        """Ask for a reply that is no step of the run; it counts for its limits."""
+        """Ask for a reply that is not a step of the run; it counts for its limits."""
         reply = yield replace(request, seconds=self.guards.seconds_left())
         received = yield from self.reply_or_end(reply)
         self.guards.add_usage(received, message_tokens(request.messages))

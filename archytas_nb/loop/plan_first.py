@@ -47,7 +47,7 @@ _MAX_TEXT = 300  # characters of a part of a step
 _MAX_PLANS = 5  # that the model writes after refusals
 _MAX_REPLIES = 3  # until one of them is a plan
 _NUMBER = re.compile(r"\A(?:\s*\d+\s*[.)](?!\d))+\s*")
-"""Before a step; it is no part of it."""
+"""Before a step; it is not part of it."""
 
 _ASK = """
 Do not begin yet: nothing is run now. First write a plan of your work, as one JSON object and \
@@ -107,7 +107,7 @@ def read_plan(text: str, tools: Collection[str]) -> Plan:
         tools: The tools that steps may call.
 
     Raises:
-        ValueError: It is no plan; the message says which step is wrong.
+        ValueError: It is not a plan; the message says which step is wrong.
     """
     lines = [line for line in text.split("\n") if line.strip()]
     steps = []
@@ -271,7 +271,7 @@ class PlannedRun:
         first = self.first()
         tools = ", ".join(map(repr, self.tools)) or "none"
         begun = first.messages
-        if first.is_continued:  # the last message is the beginning of a reply, which is no plan
+        if first.is_continued:  # the last message is the beginning of a reply, which is not a plan
             begun = begun[:-1]
         messages = with_text(begun, _ASK.format(tools=tools, most=MAX_STEPS).strip())
         for _ in range(_MAX_PLANS):

@@ -61,7 +61,7 @@ class RunningLoop(Protocol):
         """The next request of the run, as it would be sent now."""
 
     def ask_aside(self, request: AskModel) -> Requests[ModelReply]:
-        """Ask for a reply that is no step of the run; it counts for its limits."""
+        """Ask for a reply that is not a step of the run; it counts for its limits."""
 
     def ask_for_code(self, request: AskModel) -> Requests[ModelReply]:
         """Ask for code, in a step of its own."""

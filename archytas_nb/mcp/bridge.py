@@ -70,7 +70,7 @@ async def _serve(notebook: str) -> None:
 
 
 class _Lines:
-    """The lines of stdin for the library, which would change what is no UTF-8, and pass it on.
+    """The lines of stdin for the library, which would change what is not UTF-8, and pass it on.
 
     A message that cannot be passed on is answered with the reason.
     """

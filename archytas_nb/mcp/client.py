@@ -293,7 +293,7 @@ class ServerConnection:
         invalid = _Check(checkable(declared))
         why = invalid(structured)
         if why and list(structured) == ["result"]:
-            # The key stands for a value that is no object.
+            # The key stands for a value that is not an object.
             why = invalid(structured["result"])
         if why:
             raise McpError(

@@ -1,7 +1,7 @@
 """A server that is started here and talks over its stdin and stdout, one JSON message on a line.
 
-A line that is no message is the answer to a call if it contains an id; then the call fails with
-the reason. Everything else that is no message goes into the log.
+A line that is not a message is the answer to a call if it contains an id; then the call fails with
+the reason. Everything else that is not a message goes into the log.
 """
 
 from __future__ import annotations

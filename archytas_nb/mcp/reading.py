@@ -86,7 +86,7 @@ class Reader:
         """A message for the library; None for one that is not used, as all notifications are.
 
         Raises:
-            NotReadError: It is no message of the protocol.
+            NotReadError: It is not a message of the protocol.
         """
         try:
             found = read(text)
@@ -464,7 +464,7 @@ class _Events(_Stream):
         super().__init__(stream)
         self._reader = reader
         self._request = request
-        self._others: list[bytes] = []  # lines of an event that are no data
+        self._others: list[bytes] = []  # lines of an event that are not data
         self._data: list[bytes] = []
         self._size = 0
 

@@ -1,4 +1,4 @@
-"""What an endpoint takes, as far as known from replies and refusals, also of the last days."""
+"""The features of an endpoint that are known from replies and refusals, also of the last days."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ class Seen:
         passed: What of the last answered requests decides about that.
         largest: Characters of the largest conversation that was answered; 0 before the first.
         last: The last conversation that was answered.
-        failures: How often the server failed in a row.
-        vain: The features that were left out in vain, and when; None after a reply.
+        failures: How often the server failed in a row. vain: The features that were left out
+            without success, and when; None after a reply.
         is_too_long: Whether the last refusal was taken for one of the length of the conversation.
         in_text: A search that goes on with the text protocol.
         unconfirmed: What was left out of a request that was answered after the server had failed.
@@ -130,7 +130,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Capabilities:
-    """What an endpoint takes, as far as known; also the form of one request."""
+    """The known features of an endpoint, and so the form of one request."""
 
     schema: bool = True  # a JSON schema for the reply
     grammars: bool = False  # a grammar for the reply (llama.cpp)
@@ -141,7 +141,7 @@ class Capabilities:
     stream: bool = True
     system: bool = True  # a system prompt
     null_content: bool = True  # a message without content; otherwise it is an empty text
-    # A message of the user behind a tool's, or behind another one; otherwise a reply is put between
+    # A message of the user after a tool's, or after another one; otherwise a reply is put between
     # them, which the model did not write.
     free_turns: bool = True
     has_limit: bool = True  # a maximum number of reply tokens
@@ -224,7 +224,7 @@ def _at_first(base_url: str, model: str, api: Api) -> Capabilities:
 
 
 def _apply(found: Capabilities, changes: dict[str, Any]) -> None:
-    """Change attributes as an entry of the file says; what is no such value is skipped."""
+    """Set attributes from an entry of the file; values of another kind are skipped."""
     for name, value in changes.items():
         if name in _SETS and isinstance(value, list):
             added = frozenset(tuple(each) if isinstance(each, list) else each for each in value)

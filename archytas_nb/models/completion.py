@@ -268,7 +268,7 @@ def from_stream(  # noqa: C901 - one loop, for speed
         if not reply.finish:
             raise
     if other and not reply.has_begun:
-        # It is no stream of events.
+        # It is not a stream of events.
         return from_body("\n".join(other), new_builder)
     if not (reply.finish or reply.is_over):
         raise EOFError("the stream ended in the middle of the reply")

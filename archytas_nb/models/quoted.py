@@ -19,7 +19,7 @@ _IN_QUOTES = re.compile(r"(?<!\w)(['\"`])(.+?)\1(?=[\s,.;:)\]}]|$)", re.DOTALL)
 _BEGINS = re.compile(r"[{<]")
 _SEARCHED = 20_000
 _MIN_WORDS = 3
-"""Number of words from which a quotation that is no JSON or markup is taken for the model's."""
+"""Number of words from which a quotation that is not JSON or markup is taken for the model's."""
 
 
 def written_by_model(text: str, sent: str) -> str | None:

@@ -93,7 +93,7 @@ class AgentRuns:
             option.nbval = option.nbval_lax = False
         elif self._has_nbval and self._mode == "live" and option.nbval:
             option.nbval = False
-            option.nbval_lax = True  # another answer is no failure
+            option.nbval_lax = True  # another answer is not a failure
         if self._has_nbval and (option.nbval or option.nbval_lax):
             self._runs_notebooks = True
             if getattr(option, "dist", "no") in ("load", "worksteal"):

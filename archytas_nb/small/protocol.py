@@ -13,7 +13,7 @@ from archytas_nb.loop.wire import ToolCard, question_message, system_message
 from archytas_nb.small.grammar import ProgramGrammar
 
 LITERAL_ANSWER = "Write only answer(…), with the value itself in it: no variable and no call."
-"""What the model is told if its answer is no value of the type."""
+"""What the model is told if its answer is not a value of the type."""
 
 _VALUE_ENDING = "answer(value): only the value, of the type that the question names."
 _VALUE = """\

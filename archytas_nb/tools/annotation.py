@@ -145,7 +145,7 @@ class JsonSchema(GenerateJsonSchema):
         if is_by_name(cls):
             return {"type": "string", "enum": list(cls.__members__), ENUM: cls}
         described = super().enum_schema(schema)
-        if "enum" in described:  # a second name of a member is no second value
+        if "enum" in described:  # a second name of a member is not a second value
             described["enum"] = [*{(type(each), each): each for each in described["enum"]}.values()]
         return {**described, ENUM: cls}
 

@@ -652,7 +652,7 @@ def _with_causes(error: BaseException, seen: set[int]) -> list[str]:
 
 
 def leaves_of(error: BaseException) -> list[BaseException]:
-    """The errors in a group, however deep, in order; none if it is no group."""
+    """The errors in a group, however deep, in order; none if it is not a group."""
     if not isinstance(error, BaseExceptionGroup):
         return []
     found: list[BaseException] = []

@@ -569,7 +569,7 @@ def _is_same_default(one: Any, other: Any) -> bool:
 
 
 def approval_note(approve: Approval) -> str:
-    """What a model reads of the approval of a tool, which is no reason for it to ask as well."""
+    """What a model reads of the approval of a tool, which is not a reason for it to ask as well."""
     if callable(approve):
         return "The user may be asked to approve a call."
     return "The user approves each call." if approve else ""

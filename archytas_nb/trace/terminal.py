@@ -4,7 +4,7 @@
     console   a front end of a kernel that shows text alone, such as ``jupyter console``
 
 While the run works, the last line says what it does, and is written over; a console cannot, so it
-gets a line now and then. A stream that is no terminal gets the lines of the plain text.
+gets a line now and then. A stream that is not a terminal gets the lines of the plain text.
 """
 
 from __future__ import annotations

@@ -417,7 +417,7 @@ class RunView:
     undone: tuple[str, ...] = ()  # that it was undone, and what that did
     is_side_request: bool = field(
         default=False, compare=False
-    )  # whether the next reply is no step's
+    )  # whether the next reply is not a step's
 
     @property
     def figures(self) -> tuple[str, ...]:

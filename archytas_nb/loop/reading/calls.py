@@ -320,7 +320,7 @@ def _calls_in(value: Json, tools: Schemas) -> list[Call]:
 
 
 def _name_in(parts: Mapping[str, Json], tools: Schemas, *, has_input: bool) -> str:
-    """The name of the tool that an object calls; empty if it is no call."""
+    """The name of the tool that an object calls; empty if it is not a call."""
     names: dict[str, str] = {}
     for key in _NAME:
         written = parts.get(key)

@@ -421,7 +421,7 @@ def rejection_text(answer: Json, fault: str) -> str:
 
 
 def prose_of(reply: ModelReply) -> str:
-    """The text of a reply that is no action, without the thoughts in it."""
+    """The text of a reply that is not an action, without the thoughts in it."""
     return split_thoughts(reply.text)[0]
 
 

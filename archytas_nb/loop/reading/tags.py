@@ -142,7 +142,7 @@ def _value(name: str, raw: str, form: TagForm, schema: Json) -> Json:
 
 
 def _schema_of(name: str, schema: Json) -> Json:
-    """The schema of an argument; of the whole input if that is no object."""
+    """The schema of an argument; of the whole input if that is not an object."""
     if not isinstance(schema, Mapping):
         return {}
     if schema.get("type") != "object":

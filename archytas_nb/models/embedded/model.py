@@ -346,7 +346,7 @@ def temperature_for(ask: AskModel) -> float:
     if ask.temperature is not None:
         return ask.temperature
     if ask.is_continued:
-        # Its last message is no reply, but the beginning of one.
+        # Its last message is not a reply, but the beginning of one.
         return 0
     replies = [message.get("content") for message in ask.messages if message["role"] == "assistant"]
     if len(replies) > 1 and replies[-1] == replies[-2]:

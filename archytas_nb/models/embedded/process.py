@@ -137,7 +137,7 @@ def usable_cores() -> int:
     with contextlib.suppress(OSError, ValueError):
         # If there are more threads than the quota allows, all of them stall.
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
-        cores = min(cores, max(1, int(quota) // int(period)))  # "max" is no int: no quota
+        cores = min(cores, max(1, int(quota) // int(period)))  # "max" is not an int: no quota
     return max(1, cores)
 
 
