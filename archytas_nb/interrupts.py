@@ -20,7 +20,7 @@ The states of the code that a `CallGuard` runs. An interrupt is always counted i
     paused           running   the end of `paused`
     running, paused  lost      `on_lost`: Python ignored an exception of ours, as in a finalizer
     lost             running   `on_alarm`, which raises it again
-    running          ending    `raise_soon`: another thread ends what waits in vain
+    running          ending    `raise_soon`: another thread ends a blocked wait
     any of these     ending    the work returned or raised
     ending           idle      the timer is stopped, and what it had sent is caught
 

@@ -33,9 +33,9 @@ from archytas_nb.models.secrets import mask_all
 from archytas_nb.tools.saved import STRICT, read_saved, saved_text
 
 VERSION = 3
-"""Of the format. In the first one, a file does not say that it was written here, and what a call
-had beside its arguments was one field of it; up to the second one, what was told of each variable
-is only in the text, and the specifications of tools are missing."""
+"""The version of the format. Files of version 1 do not say that this package wrote them, and have
+the further data of a call in one field. Up to version 2, variables are described only in the text,
+and the specifications of tools are missing."""
 MARK = "saved by archytas_nb"
 MAX_BYTES = 200_000_000
 """The largest file that is read."""

@@ -78,7 +78,7 @@ class Number:
         start: Where it begins in the text.
         end: Where it ends, with its percent sign.
         text: How it is written.
-        behind: The word behind it; empty if there is none.
+        behind: The word after it; empty if there is none.
     """
 
     start: int
@@ -168,7 +168,7 @@ def values_near(text: str, reading: Reading) -> Iterator[float]:
     for found in _beginning_with(_first_digits(reading)).finditer(text):
         if found.end() <= last:
             continue
-        # What is before and behind decides which number the digits are a part of.
+        # The text before and after decides which number the digits are a part of.
         start = max(0, found.start() - _AROUND)
         if start:
             start = found.start() - len(_TAIL.search(text, start, found.start())[0])  # type: ignore[index]
@@ -180,7 +180,7 @@ def values_near(text: str, reading: Reading) -> Iterator[float]:
 _AROUND = 40
 """Characters before a number that are read with it."""
 _BEHIND = 8
-"""Characters behind it that may be its power of ten."""
+"""Characters after it that may be its power of ten."""
 _OTHER_DIGITS = re.compile(r"(?=\d)[^0-9]")
 _TAIL = re.compile(rf"[{_SIGNS}]?(?:\d+[{_GROUPS}٫])*\d*[{_GROUPS}٫]?$")
 _HEAD = re.compile(rf"\d*(?:[{_GROUPS}٫]\d+)*")
@@ -219,7 +219,7 @@ def _beginning_with(beginnings: frozenset[str]) -> re.Pattern[str]:
     texts = []
     for each in sorted(beginnings):
         digits = each.rstrip("0")
-        # Zeros behind the digits may be left out, and nothing else may be in their place.
+        # Zeros after the digits may be left out, and nothing else may be in their place.
         behind = "" if digits == each else "(?![1-9])"
         texts.append(gap.join(digits) + behind)
     return re.compile(rf"(?<![1-9])(?:{'|'.join(texts)})")

@@ -93,7 +93,7 @@ class ModelChoice:
         self._chosen_for: object = None
 
     def choose(self) -> Model:
-        """The model, behind the cassette in use, if there is one.
+        """The model, wrapped by the cassette in use, if there is one.
 
         A model that is given by its name, or by None, is chosen again when the configuration of
         models or the cassette has changed.
@@ -193,7 +193,7 @@ class RunSetup:
 
         Raises:
             ConfigurationError: A setting cannot be read.
-            ToolError: The function of a tool was changed, and cannot be a tool any more.
+            ToolError: The function of a tool was changed, and can no longer be a tool.
         """
         for each in (toolbox if self.tools is None else self.tools, self.own_tools):
             each.reread()
@@ -541,7 +541,7 @@ class Prepared:
         )
 
     def first_request(self) -> ev.AskModel:
-        """The first request of the run, as far as it is known before anything is sent."""
+        """The first request of the run, or its known part before anything is sent."""
         flow = react_loop(
             self.wire(self.protocol),
             self.guards(time.monotonic),
@@ -753,7 +753,7 @@ def _searched(
     known = {spec["function"]["name"] for spec in specs_of(past)} if protocol == "native" else ()
     searched = not_described(by_name, first, known, most)
     written: Callable[[Tool], str] = declaration
-    if protocol == "native":  # the specification is sent beside the messages
+    if protocol == "native":  # the specification is sent with the messages, not in them
         written = operator.attrgetter("name")
     elif protocol == "react":
         written = operator.attrgetter("text")
@@ -876,7 +876,7 @@ def _reading_tools(
 ) -> list[Tool]:
     """The tools that read variables and cells, or compare values, without those of other names."""
     tools: list[Tool] = []
-    # What a small model can say of an error stands in the question: it only reads on.
+    # The question has all that a small model can say of an error: it only reads on.
     only_reads_on = small and error is not None
     if setup.hides_values:
         # A program compares by itself.
@@ -1066,7 +1066,7 @@ def ask_user_tool() -> Tool:
 
 
 def built_in_names() -> frozenset[str]:
-    """All names that a question can use beside those of the user's tools."""
+    """All names that a question can use besides those of the user's tools."""
     from archytas_nb.kernel.disclosure import compare_tool
 
     tools = (ask_user_tool(), python_tool("ask"), *look_tools(), cells_tool(str), compare_tool())

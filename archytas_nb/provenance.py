@@ -160,7 +160,7 @@ def _fields(answer: ast.expr) -> list[ast.expr]:
 def _is_claim(number: Number) -> bool:
     """Whether a number says so much that it matters whether it is in a result.
 
-    One that many numbers round to, such as 1, 2 or 3, says less than the word beside it.
+    One that many numbers round to, such as 1, 2 or 3, says less than the word next to it.
     """
     return any(reading.width <= _BY_CHANCE for reading in number.plain)
 
@@ -410,7 +410,7 @@ def _row_names(table: Table) -> Callable[[int], str]:
 def _of_pairs(name: str, pairs: Sequence[tuple[str, Any]], depth: int) -> Iterator[_Series]:
     numbers = [(key, each) for key, each in pairs if _is_number(each)]
     if len({isinstance(each, Integral) for _, each in numbers}) > 1:
-        numbers = []  # a count beside a mean: nobody adds them
+        numbers = []  # a count and a mean: nobody adds them
     yield _Series(
         name, [key for key, _ in numbers], [float(each) for _, each in numbers], length=len(pairs)
     )

@@ -258,10 +258,7 @@ class Run(Generic[T_co]):
 
     @property
     def diff(self) -> ev.Diff:
-        """What the calls changed in your variables, in order, as far as it was watched.
-
-        What was not watched is listed in it.
-        """
+        """The changes of the calls to your variables, in order, with a list of unwatched parts."""
         diffs = [outcome.diff for _, outcome in self.calls if outcome.diff is not None]
         if self.watch is not None:
             diffs += self.watch.assigned

@@ -273,7 +273,7 @@ def _read(path: Path) -> str | None:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The front matter of a text, and what stands below it; the first is empty without one."""
+    """The front matter of a text, and the text below it; the first is empty without one."""
     found = _FRONT.match(text)
     if found is None:
         return "", text
@@ -312,7 +312,7 @@ def _fields(front: str) -> Mapping[str, Any]:
     fields = read(front)
     if isinstance(fields, dict):
         return fields
-    # Mostly for a colon in a text: each field is read alone, and one that is not YAML as it stands.
+    # Mostly for a colon in a text: each field is read alone, and one that is not YAML as written.
     found: dict[str, Any] = {}
     for field in _FIELD.finditer(front):
         alone = read(field[0])

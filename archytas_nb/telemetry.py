@@ -263,7 +263,7 @@ def _attach(found: context.Context) -> None:
 
 
 def _provider(facts: ModelFacts) -> Attributes:
-    """Who serves a model, as far as its address tells, and where."""
+    """Who serves a model, judged by its address, and where."""
     parts = urlsplit(facts.base_url)
     known = {urlsplit(each.base_url).netloc: name for name, each in PROVIDERS.items()}
     name = known.get(parts.netloc) or facts.server.lower() or _OTHER

@@ -1,9 +1,9 @@
-"""What a model learns of the user's values: with ``values="none"``, their names and types only.
+"""Limits what a model learns of the user's values: with ``values="none"``, names and types only.
 
-All that a request contains is written by the loop, and all that the loop knows of the notebook are
-the replies that the driver sends it: outcomes of calls, how a program ended, what is wrong with an
-answer. `Disclosure` stands there. It replaces each of these by what the model may learn, keeps
-results as variables, and fills their values into the answer, which only the person reads.
+The loop writes everything in a request, and knows the notebook only from the replies of the driver:
+outcomes of calls, endings of programs, faults of answers. `Disclosure` is between the two. It
+reduces each reply to the part that the model may learn, keeps results as variables, and fills their
+values into the answer, which only the person reads.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ You never see the values of the user's data. The result of a call is kept as a v
 read its name and its type. To pass it to another tool, send the name of the variable. To tell the \
 user a value, write the name in braces in your answer, such as "There are {count_1} rows": the \
 value is filled in for the user."""
-"""What a model is told that calls tools one by one."""
+"""The instructions for a model that calls tools one by one."""
 
 PROGRAM_RULES = """\
 You never see the values of the user's data, only their types. Compare and compute with variables, \
 and write them into the answer, such as answer(f"There are {count} rows"): the user reads the \
 values."""
-"""What a model is told that writes programs."""
+"""The instructions for a model that writes programs."""
 
 NOBODY = "Refused: nobody can be asked here. Go on without the answer."
 SAID = "(My answer was shown to the user, with its values.)"
-"""What the model reads of its answer that a program computed, with the next question."""
+"""The text that the next question has in place of an answer that a program computed."""
 
 _WORDS: Mapping[ev.ValueKind, str] = {
     "bool": "a bool",
@@ -85,7 +85,7 @@ results: set[str] = set()
 
 
 class Disclosure:
-    """What the model of one run learns of the user's values.
+    """Limits how much the model of one run learns of the user's values.
 
     Args:
         values: ``"none"``, ``"strict"`` or ``"scalars"``.
@@ -95,8 +95,8 @@ class Disclosure:
         has_policy: Whether a function of the user decides which calls are made.
 
     Attributes:
-        learned: What it learned, with the number of times, for the list of what was sent.
-        said: What it reads of an answer that a program computed, with the next question.
+        learned: The kinds of facts that it learned, with their counts, for the list of sent data.
+        said: The text in place of an answer that a program computed, for the next question.
     """
 
     said = SAID
@@ -124,7 +124,7 @@ class Disclosure:
         self._programs: list[str] = []
 
     def end(self) -> None:
-        """The run has ended: what was made in it may be named after values."""
+        """Record the end of the run: names that were made in it may contain values."""
         columns = columns_in(self._namespace) - self._columns - self._written()
         names_made_in_runs.update(self._made(), columns)
 
@@ -134,7 +134,7 @@ class Disclosure:
         return made - self._written() if made else made
 
     def _written(self) -> set[str]:
-        """The names that the model wrote itself in programs, code and arguments, and so knows."""
+        """The names that the model knows because it wrote them in programs, code or arguments."""
         given = [each.input for each in self._calls.values() if each.id not in self._by_program]
         names: set[str] = set()
         for text in (*self._programs, *_texts_in(given)):
@@ -188,7 +188,7 @@ class Disclosure:
     # ── to the model ──────────────────────────────────────────────────────────────────────────────
 
     def redact(self, reply: ev.Reply) -> ev.Reply:
-        """A reply of the driver as the loop may have it."""
+        """A reply of the driver, reduced for the loop."""
         if isinstance(reply, ev.CallOutcomes):
             return ev.CallOutcomes(tuple(map(self._outcome, reply.outcomes)))
         if isinstance(reply, ev.ProgramEnded):
@@ -206,7 +206,7 @@ class Disclosure:
         return reply
 
     def _outcome(self, outcome: ev.CallOutcome) -> ev.CallOutcome:
-        """What the model may learn of a call; the value itself stays for programs and people."""
+        """The part of an outcome that the model may learn; programs and people keep the value."""
         call = self._calls.get(outcome.call_id)
         shown = outcome.for_person or outcome.result
         if call is not None and self._is_open(call) and outcome.status == "done":
@@ -228,7 +228,7 @@ class Disclosure:
         elif outcome.status == "interrupted":
             text = "Interrupted by the user while it ran."
         elif outcome.status == "refused" and outcome.error is not None:
-            # A tool has raised it, and may have written its text.
+            # A tool raised it, and may have chosen its text.
             is_ours = call is not None and self._is_open(call)
             text = outcome.result if is_ours else NOBODY
         elif outcome.status == "refused" and not outcome.decision and self._may_quote(call):
@@ -241,7 +241,7 @@ class Disclosure:
     def _is_open(self, call: ev.ToolCall) -> bool:
         """Whether the result of a call is not a value of the user.
 
-        What a program asks may offer values to choose from.
+        A question of a program may offer values to choose from.
         """
         return call.name in self._open_tools and call.id not in self._by_program
 
@@ -331,7 +331,7 @@ class Disclosure:
         return replace(end, shown=shown, assigned=assigned, error=error, lost=lost)
 
     def _shown(self, value: ev.Shown) -> ev.Shown:
-        """What a model may read in place of a value that a program has assigned."""
+        """The text for a model in place of a value that a program has assigned."""
         if value.kind == "none":
             return value
         if self.values == "scalars" and value.kind in ("bool", "number"):
@@ -345,7 +345,7 @@ class Disclosure:
     # ── the answer ────────────────────────────────────────────────────────────────────────────────
 
     def fault(self, answer: str) -> str:
-        """What is wrong with the names in braces in an answer; empty if nothing is."""
+        """The fault of the names in braces in an answer; empty if there is none."""
         known = shown_names(self._namespace)
         names = dict.fromkeys(found[1] for found in _FIELD.finditer(answer))
         unknown = ", ".join(repr(name) for name in names if name not in known)
@@ -366,7 +366,7 @@ class Disclosure:
 
 
 def what(value: Any, name: str = "") -> str:
-    """A value in words that hold nothing of it: its type, and the shape of an array or frame."""
+    """A value in words without its content: its type, and the shape of an array or frame."""
     kind = headline(value, hidden=(), in_words=True)
     if name:
         return f"It is kept as the variable {name}, of type: {kind}"
@@ -396,7 +396,7 @@ def _as_text(value: Any, form: str) -> str:
 
 
 def error_of_cell() -> LastError | None:
-    """What a question says of the cell before it: the type of its error, and the line."""
+    """The text about the failed cell before a question: the type of its error, and the line."""
     failure = last_failure()
     if failure is None:
         return None

@@ -423,7 +423,7 @@ class ContextWindow:
         yield request
 
     def _extended_by_summary(self, request: AskModel) -> AskModel | None:
-        """The request for a summary behind the conversation; None if there is no room for it."""
+        """The request for a summary after the conversation; None if there is no room for it."""
         before = self._uncompacted
         compaction = self._exchange.compaction
         if before is None or self._wire.name != "native":  # others need alternating roles

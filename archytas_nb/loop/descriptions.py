@@ -1,8 +1,8 @@
 """What a model reads of the notebook below a question, and what it still knows of it later.
 
-Each name of the notebook is told once, and again when it is not the same any more. What was told in
-a part of the conversation that is not sent any more is told again, below the question that is being
-asked when that part is left out. Whatever is told carries its time, so it stays true.
+Each name of the notebook is described once, and again when it has changed. A description in a part
+of the conversation that is no longer sent is repeated, below the question that is being asked when
+that part is left out. Whatever is told carries its time, so it stays true.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def without_versions(text: str) -> str:
 
 
 def described_in(exchanges: Iterable[Exchange]) -> dict[str, Described]:
-    """What these questions tell of each name: the last that is told of it, and its last card.
+    """The descriptions of each name in these questions: the last line, and the last card.
 
-    A card that was told before a newer line is none any more.
+    A card from before a newer line no longer counts.
     """
     known: dict[str, Described] = {}
     for exchange in exchanges:
@@ -74,7 +74,7 @@ def have_room(names: Iterable[str]) -> bool:
 
 
 def _grouped(groups: Mapping[str, list[str]]) -> list[str]:
-    """Names with what is told of all of them; of thousands, the older ones are counted."""
+    """Names with their shared description; of thousands, the older ones are only counted."""
     named = {line: runs(names) for line, names in groups.items()}
     tokens = sum(text_tokens(", ".join(names)) for names in named.values())
     found = []
@@ -88,7 +88,7 @@ def _grouped(groups: Mapping[str, list[str]]) -> list[str]:
 
 
 def _of_notebook(described: Mapping[str, Described]) -> Iterator[str]:
-    """What is not a variable: functions, what is imported, and what is there no more."""
+    """The names that are not variables: functions, imports, and names that are gone."""
     functions = [each.line for each in described.values() if each.kind == "function"]
     if functions:
         yield f"Functions of the notebook: {'; '.join(functions)}"
@@ -108,7 +108,7 @@ def recalled(context: Context, left_out: Iterable[Exchange], sent: Iterable[Exch
 
     Args:
         context: The context of the question that is being asked.
-        left_out: The questions that are not sent any more.
+        left_out: The questions that are no longer sent.
         sent: Those that are, without the one that is being asked.
     """
     before = described_in(sent)

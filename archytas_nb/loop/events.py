@@ -318,7 +318,7 @@ class CallOutcome:
         """What the model reads: output first, as it came before the result.
 
         Args:
-            with_images: Whether the images are sent beside the text.
+            with_images: Whether the images are sent with the text.
         """
         head = ""
         if self.edit is not None:
@@ -474,7 +474,8 @@ class AskModel:
     seconds: float | None = field(default=None, compare=False)  # time left, including retries
     provider_metadata: Mapping[int, Json] = field(default_factory=dict, compare=False, repr=False)
     about: str = field(default="", compare=False)  # what else than the next step it is for
-    alternatives: int = 0  # how many are to be told of each token, if the endpoint tells any
+    # how many alternatives of each token the endpoint should return, if it returns any
+    alternatives: int = 0
     # Whether the run can go on with the text protocol, if the endpoint refuses the tools.
     has_text_form: bool = field(default=False, compare=False, repr=False)
 
@@ -748,7 +749,7 @@ class Started:
     model: str
     protocol: ActiveProtocol  # at first; a notice says if it changes
     server: str = ""  # if it was discovered on this machine, such as "Ollama"
-    told: tuple[str, ...] = ()  # what the model reads beside the question, such as an error
+    told: tuple[str, ...] = ()  # further text for the model with the question, such as an error
 
 
 @dataclass(frozen=True, slots=True)

@@ -303,7 +303,7 @@ class ReactRun:
             provider_metadata=conversation.provider_metadata,
         )
         ask = self.wire.with_actions(ask, self.exchange.form, disabled, last)
-        # Beside tools, some servers refuse to tell alternatives; of calls, none tells them.
+        # With tools, some servers refuse to return alternatives; of calls, none tells them.
         if self.exchange.wants_odds and not ask.tools:
             ask = replace(ask, alternatives=ALTERNATIVES)
         return ask if last else self.strategy.shape(ask, self)
@@ -606,7 +606,7 @@ class ReactRun:
                 self.add(runner.step(thought, report, reasoning))
                 self._leave_out_repeated(runner.text, report)
                 return None
-            # The answer is the last message of the exchange; before it stands what it rests on.
+            # The answer is the last message of the exchange; its sources come before it.
             report = calls_report(runner.told)
             step = runner.step(thought, report, reasoning)
             is_sent = bool(report) or self.wire.sends_answered_programs
@@ -646,7 +646,7 @@ class ReactRun:
         self.temperature = RETRY_TEMPERATURE
 
     def note(self, report: str) -> None:
-        """Tell the model, below the question, about a program that is not sent any more."""
+        """Tell the model, below the question, about a program that is no longer sent."""
         self.exchange.hint = f"(An earlier program failed. {report})"
         self.conversation.rebuild()
 

@@ -191,7 +191,7 @@ def request_body(model: object, ask: AskModel) -> dict[str, Json] | None:
 
 
 def without_retries(model: Any) -> Any:
-    """The model that raises each failure at once, if it can do so; otherwise the model itself."""
+    """A model that raises each failure immediately, if it can do so; else the model itself."""
     method = getattr(model, "without_retries", None)
     if method is None:
         return model

@@ -49,7 +49,7 @@ def options_in(schema: Json) -> dict[str, tuple[Json, ...]]:
 
 
 def odds_of(schema: Json, answer: Json, tokens: Sequence[Token]) -> Odds:
-    """The probability of each option of an answer, as far as the tokens of its reply tell.
+    """The probability of each option of an answer, estimated from the tokens of its reply.
 
     Args:
         schema: The JSON schema of the answer.

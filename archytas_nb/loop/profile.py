@@ -28,10 +28,10 @@ class ModelProfile:
         runs_python: Whether the setting `python` applies to it, or only the argument.
         asks_user: Whether it is offered to ask the user where that is left to us.
         summarises: Whether it can sum up a conversation that is too long.
-        sees_all: Whether it is told of variables and cells that the question does not name, where
+        sees_all: Whether it reads about variables and cells that the question does not name, where
             that is left to us.
         card: The form in which a variable is described to it.
-        tells_notebook: Whether it is told of the functions of the notebook, the date and versions.
+        tells_notebook: Whether it reads about the functions of the notebook, the date and versions.
         is_asked_first: Whether it is asked, before the first step, if a tool fits the question.
         confirms_repeats: Whether it has to confirm a call that it has made before.
         programs, plans: The wire protocols in which it writes programs.

@@ -212,7 +212,7 @@ class ProgramProtocol(Wire):
         return question_message(exchange, self._how)
 
     def step(self, step: StepRecord) -> list[Message]:
-        """The program, then the report about it; a program that was left behind is not sent.
+        """The program, then the report about it; an abandoned program is not sent.
 
         Calls that were made in another protocol are written as a program, with their results.
         """

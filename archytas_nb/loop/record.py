@@ -74,7 +74,7 @@ class StepRecord:
     extras: Mapping[str, Json] = field(default_factory=dict)  # `WireCall.extra`, by the call's id
     program: str = ""  # the program of the reply, which made the calls
     report: str = ""  # what the model is told about the program
-    is_left_out: bool = False  # it is not sent any more
+    is_left_out: bool = False  # it is no longer sent
     said: str = ""  # what the person said meanwhile; then there is nothing else
     kept: Mapping[str, Json] = field(default_factory=dict)  # `ModelReply.kept`
     written: str = ""  # the text of a reply that could not be used, as the model wrote it
@@ -147,15 +147,15 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a model was told of one name of the notebook.
+    """The description of one name of the notebook that a model has.
 
     Attributes:
-        kind: What has the name; ``"gone"`` if nothing has it any more.
+        kind: The kind of object with the name; ``"gone"`` if there is none now.
         line: Its type and size, its signature, or its version.
-        columns: The names of the columns of a table, as they are written behind the line; mostly
+        columns: The names of the columns of a table, as they are written after the line; usually
             empty.
         card: All of its lines; empty if only the line was told.
-        mark: What differs if the line does not tell the same any more.
+        mark: A text that differs once the line no longer says the same.
         news: What is told in place of the card, where the rest of it is in what is sent.
     """
 
@@ -169,12 +169,12 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is told of the notebook below a question.
+    """The description of the notebook below a question.
 
     Attributes:
         text: What the model reads.
         names: The variables that it is about.
-        described: What is told of each name, to know later what is still true.
+        described: The description of each name, to know later whether it is still true.
         mentioned: The variables that the question names, also those that are not described again.
         tools: The tools that read variables.
         preferred_tools: If one of these fits, a small model uses it.
@@ -276,7 +276,7 @@ class Exchange:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What the model reads beside the question, for the trace."""
+        """Further text for the model with the question, for the trace."""
         told = []
         if self.error is not None:
             told.append(f"the error of {self.error.cell}")

@@ -46,7 +46,7 @@ def stoppable(end: Callable[[], None]) -> Iterator[None]:
 
 
 def sleep(seconds: float) -> None:
-    """Sleep; a stop raises KeyboardInterrupt at once."""
+    """Sleep; a stop raises KeyboardInterrupt immediately."""
     stop = Stop.current.get()
     if stop is None:
         time.sleep(seconds)

@@ -79,7 +79,7 @@ class RunningLoop(Protocol):
         """Add a step to the record."""
 
     def note(self, report: str) -> None:
-        """Tell the model, below the question, about a program that is not sent any more."""
+        """Tell the model, below the question, about a program that is no longer sent."""
 
     def sources(self) -> Iterator[str]:
         """The texts of the tools, the questions and the outcomes."""

@@ -260,7 +260,7 @@ def question_message(
 
 
 def _told(exchange: Exchange, form: str) -> Iterator[str]:
-    """What stands below a question, part by part."""
+    """The text below a question, part by part."""
     context = exchange.context
     if context is not None and context.is_offered and context.text:
         yield f"{VARIABLES}\n{context.text}"

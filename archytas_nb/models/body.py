@@ -180,7 +180,7 @@ def without_system(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def _with_aside(message: Message, aside: Json, form: Capabilities) -> Message:
-    """A message with what came with it that is not ours, as far as the endpoint accepts it."""
+    """A message with foreign data that came with it, if the endpoint accepts such data."""
     if message["role"] != "assistant":
         return message
     if form.thoughts:

@@ -78,7 +78,7 @@ class OpenAIModel(RemoteModel):
         return key_header(self.base_url, self._key or "none")
 
     def body(self, ask: AskModel) -> dict[str, Json]:
-        """The body of a request, in a form that the endpoint accepts, as far as known."""
+        """The body of a request, in a form that the endpoint is known to accept."""
         return self._body(ask, self._capabilities(self.name), stream=self.stream)
 
     def _body(self, ask: AskModel, form: Capabilities, *, stream: bool) -> dict[str, Json]:

@@ -263,7 +263,7 @@ def _stream(request: Request, form: Capabilities, text: str) -> Iterator[Change]
             "",
             lambda form: replace(form, stream=False),
             "streaming",
-            "replies arrive at once, not streamed",
+            "replies arrive in one piece, not streamed",
             _spoken_of("stream", text),
         )
 
@@ -482,7 +482,7 @@ def _turns(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
             "turns",
             "",
             lambda form: replace(form, free_turns=False),
-            "a message of the user behind a result",
+            "a message of the user after a result",
             score=_spoken_of("turns", text),
         )
 

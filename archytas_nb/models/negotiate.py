@@ -53,11 +53,11 @@ _FAILURES = 2
 _USUAL_CONTEXT = 8192
 """The context in tokens of a model of which nothing is known."""
 _VAIN_SECONDS = 30.0
-"""So long after a search in vain there is no other one: the request may be one of thousands."""
+"""Minimum time between two searches that find nothing: the request may be one of thousands."""
 _PASSED = 7
 """Number of kinds of accepted requests that are known again, besides the last."""
 _MAX_LISTED = 300
-"""Maximum number of characters of the list of what was left out in vain."""
+"""Maximum number of characters of the list of features that were left out without success."""
 _NO_TOOLS = Change(
     "tools", "", lambda form: replace(form, tools=False), "tools", "the text protocol offers tools"
 )
@@ -480,7 +480,7 @@ class Search:
         self.form = self._before.with_changes(self._taken)
 
     def _is_vain(self, new: Sequence[Change]) -> bool:
-        """Whether all of these were left out in vain a moment ago."""
+        """Whether all of these were left out without success a moment ago."""
         vain = self._seen.vain
         if vain is None or self._used:
             return False

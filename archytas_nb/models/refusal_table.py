@@ -24,7 +24,7 @@ class Words(NamedTuple):
     Attributes:
         example: A text that a server sent, perhaps without the names in it.
         server: That server, with its version, or with the month for one that has none.
-        unless: Words beside which these mean something else, or None.
+        unless: Words that give these another meaning, or None.
     """
 
     pattern: re.Pattern[str]

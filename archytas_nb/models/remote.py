@@ -169,7 +169,7 @@ class RemoteModel:
         raise NotImplementedError
 
     def _capabilities(self, name: str) -> Capabilities:
-        """What this model supports at this endpoint, as far as known."""
+        """The features of this model that are known at this endpoint."""
         return capabilities_of(*self._place(name))
 
     def _place(self, name: str) -> tuple[str, str, Api]:
@@ -247,7 +247,7 @@ class RemoteModel:
 
     @property
     def protocol(self) -> ActiveProtocol:
-        """The protocol for ``protocol="auto"``, as far as the endpoint's capabilities are known."""
+        """The protocol for ``protocol="auto"``, by the known features of the endpoint."""
         return self._capabilities(self.name).protocol
 
     def complete(self, ask: AskModel) -> ReplyStream:
@@ -317,7 +317,7 @@ class RemoteModel:
         return is_unknown
 
     def without_retries(self) -> Self:
-        """A copy that raises each failure at once."""
+        """A copy that raises each failure immediately."""
         clone = copy.copy(self)
         clone.max_retries = 0
         return clone

@@ -118,7 +118,7 @@ def _text(ask: AskModel, form: Capabilities, extra: dict[str, Json]) -> dict[str
 
 
 def _tool_choice(choice: Json) -> Json:
-    """A tool choice; of chat completions, the name of a function stands in an object."""
+    """A tool choice; chat completions have the name of a function in an object."""
     if isinstance(choice, dict) and isinstance(choice.get("function"), dict):
         return {"type": "function", **choice["function"]}
     return choice

@@ -145,13 +145,13 @@ def mask_results(variables: Mapping[str, object]) -> Callable[[str], str]:
 
 
 _CUT = re.compile(r"…|\.\.\.")
-"""Stands where a text was cut, by this package or by another library."""
+"""Marks where a text was cut, by this package or by another library."""
 _MIN_REST = 6
-"""Minimum number of characters of a secret that are recognised beside a cut."""
+"""Minimum number of characters of a secret that are recognised next to a cut."""
 
 
 def _without_rest(text: str, value: str, name: str) -> str:
-    """The text without the beginnings of a value before a cut, and the ends of it behind one."""
+    """The text without the beginnings of a value before a cut, and the ends of it after one."""
     for each in spellings(value):
         begin, end = each[:_MIN_REST], each[-_MIN_REST:]
         if begin not in text and end not in text:

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 MAX_WAIT_SECONDS = 60.0
-"""Maximum wait before a request is tried again; if a server asks for more, it fails at once."""
+"""Maximum wait before a request is tried again; if a server asks for more, it fails immediately."""
 _UNITS = {
     "ms": 0.001, "msec": 0.001, "msecs": 0.001, "millisecond": 0.001, "milliseconds": 0.001,
     "s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "seconds": 1.0,

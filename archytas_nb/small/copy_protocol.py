@@ -49,7 +49,7 @@ class CopyProtocol(ProgramProtocol):
     """The program protocol of a small model whose programs run in a copy of the notebook.
 
     Attributes:
-        example: The messages of an example, behind the first one.
+        example: The messages of an example, after the first one.
     """
 
     examples: tuple[str, ...] = ("r={}; relation={}",)

@@ -3,7 +3,7 @@
 It is the part of Python that such a model writes well: assignments, calls, conditions and loops,
 without definitions and imports. A tool is called with its own parameters, all required ones among
 them, and, where there are only some legal values, with one of these or with a variable. Line by
-line, a name in an expression is one that is bound; in a comprehension, which binds names behind
+line, a name in an expression is one that is bound; in a comprehension, which binds names after
 their use, it is any.
 
 In the rules below, ``@`` stands for ``bound`` or ``free``: which names an expression may have.
@@ -123,7 +123,7 @@ literaltable@ ::= "{" (string@ ": " input@ (", " string@ ": " input@)*)? "}"
 """
 """What a call is given when nothing was found yet, or when it failed: values, and sums of them.
 
-Where any expression may stand, a small model computes the result itself, or writes on and on.
+Where any expression is allowed, a small model computes the result itself, or writes on and on.
 """
 
 _INPUT_OF = {"string": "textual", "number": "amount", "integer": "amount", "boolean": "truth"}
@@ -460,7 +460,7 @@ def compared_in(statement: str) -> list[str]:
 
 
 def _only_call(statement: str) -> tuple[str, str]:
-    """Of ``target = name(…)`` or ``name(…)`` what stands before the name, and the name."""
+    """Of ``target = name(…)`` or ``name(…)`` the text before the name, and the name."""
     body = Program(statement).tree.body
     call = getattr(body[0], "value", None) if len(body) == 1 else None
     if call is None or not called(call):

@@ -3,7 +3,7 @@
     first ──ran──▶ answered
       │ fault, no answer, or cut off
       ▼
-    continued: what ran stays, the model goes on behind a comment with the fault
+    continued: what ran stays, the model continues after a comment with the fault
       │ fault
       ▼
     fresh: a new program at a higher temperature, with the fault below the question
@@ -11,7 +11,7 @@
       ▼
     not answered
 
-At temperature 0 a small model writes the line that failed again, even beside the right one.
+At temperature 0 a small model writes the line that failed again, even next to the right one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_PROGRAMS = 3
 """Maximum number of programs for one question."""
 
 CONTINUES = True
-"""Whether the second program goes on behind what ran of the first."""
+"""Whether the second program continues after the part of the first that ran."""
 
 STOPS = ("```",)
 PYTHON_LINES = r"""root ::= line ("\n" line)* "\n```"
@@ -60,7 +60,7 @@ class _Wrong:
 
     Attributes:
         text: What was wrong.
-        ran: What ran of it, to go on behind it; empty for nothing.
+        ran: The part of it that ran, to continue after it; empty for nothing.
         failed: The statement that failed; empty if all ran.
         hints: What was looked up about it.
         begins: How the next statement begins; empty if that is left to the model.

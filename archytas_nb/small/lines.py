@@ -1,7 +1,7 @@
 """A program that is written line by line: each statement runs before the next one is written.
 
 The reply of the model is continued for each line, with what was run and its values as comments, so
-that only the new line is processed. The first error appears behind its line, and the model calls
+that only the new line is processed. The first error appears after its line, and the model calls
 again. A second one, or a line with a fault, ends this; the model then writes whole programs.
 """
 
@@ -23,7 +23,7 @@ STOPS = ("\n", "  #")
 """Where a line ends; two spaces and # begin the comment with its value, which is ours."""
 
 MAX_ERRORS = 2
-"""Maximum number of errors that are read behind their lines, as in an interactive session."""
+"""Maximum number of errors that are read after their lines, as in an interactive session."""
 
 MAX_LINE_TOKENS = 500
 REMARK = "# What the error says to change:"
@@ -194,7 +194,7 @@ class LineByLine:
         self._show(statement, self._with_origin(statement, _value(statement, end, results)))
 
     def _take_error(self, statement: str, error: Fault, said: str) -> None:
-        """Show the first errors behind their lines; after them, whole programs are better."""
+        """Show the first errors after their lines; after them, whole programs are better."""
         self._error = said
         self.errors.append(error.text)
         if len(self.errors) > MAX_ERRORS:
@@ -219,7 +219,7 @@ class LineByLine:
         self.shown = f"{begun}{reply.text.rstrip()}\n"
 
     def _show(self, statement: str, value: str) -> None:
-        """Add what was run, and its value behind it, to the beginning of the reply."""
+        """Add the executed code, and its value after it, to the beginning of the reply."""
         if not value:
             self.shown += f"{statement}\n"
         elif "\n" in statement:

@@ -15,7 +15,7 @@ THINKING_TOKENS = 8192
 """For a small model whose last reply contained only reasoning."""
 
 RESULT_CHARS = 1500
-"""A small model loses the question behind a long result."""
+"""A small model loses the question after a long result."""
 
 SMALL = ModelProfile(
     result_chars=RESULT_CHARS,

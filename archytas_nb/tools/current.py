@@ -170,7 +170,7 @@ class CurrentRun:
         return tuple(copy.deepcopy([*self.host.messages]))
 
     def say(self, text: str) -> None:
-        """Tell the person something: a line in the trace, at once. The model does not read it.
+        """Tell the person something: a line in the trace, immediately. The model does not read it.
 
         Of many lines, the first and the last are kept.
 
@@ -187,7 +187,7 @@ class CurrentRun:
         self.host.show(Delta("output", f"{line}\n"))
 
     def progress(self, done: float, total: float | None = None) -> None:
-        """Show how far the call is, beside its name, while it runs.
+        """Show how far the call is, next to its name, while it runs.
 
         Args:
             done: How much is done, such as the number of rows.

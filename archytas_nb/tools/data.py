@@ -160,7 +160,7 @@ def _series(value: Any, column: Column, room: int) -> Preview:
 
 
 def _labelled(value: Any, column: Column, part: slice) -> list[tuple[Any, ...]]:
-    """Values of a series, each behind its place in the index."""
+    """Values of a series, each after its place in the index."""
     levels = [each.values(part) for each in index_of(value)]
     return list(zip(*levels, column.values(part), strict=True))
 
@@ -469,10 +469,10 @@ def _drawn(figure: Any) -> bytes:
     if size is None or not isinstance(dots, (int, float)):
         return draw()
     inches = float(max(size))
-    # Drawn at once as small as it must be: memory for one of 100,000 pixels may not be there.
+    # Drawn in its final size from the start: memory for one of 100,000 pixels may not be there.
     is_too_long = inches * dots > _MAX_SIDE
     data = draw(dpi=_SHARP_SIDE / inches) if is_too_long else draw()
-    if _longest_side(data) > _MAX_SIDE:  # a text stands far outside of it
+    if _longest_side(data) > _MAX_SIDE:  # a text is far outside of it
         data = draw(
             dpi=(_SHARP_SIDE / inches if is_too_long else dots) * _SHARP_SIDE / _longest_side(data)
         )

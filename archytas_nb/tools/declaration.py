@@ -444,7 +444,7 @@ _READ_ONLY = {"list": "Sequence", "set": "Set", "dict": "Mapping"}
 
 
 def _read_only(kind: str) -> str:
-    """A type whose values are not to be changed, as far as the type checker knows them."""
+    """A type whose values must not be changed, for types that the type checker knows."""
     return re.sub(
         r"(?<![\w.])(list|set|dict)\b", lambda found: f"_abc.{_READ_ONLY[found[1]]}", kind
     )

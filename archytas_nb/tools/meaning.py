@@ -37,7 +37,7 @@ _END: Any = object()  # an annotation that stands for nothing but itself
 
 @dataclass(frozen=True, slots=True)
 class Unevaluated:
-    """Stands in the place of an annotation that cannot be evaluated; says why."""
+    """Replaces an annotation that cannot be evaluated; says why."""
 
     reason: str
 

@@ -94,7 +94,7 @@ def find(text: str, namespace: Mapping[str, Any], names: Iterable[str] = ()) -> 
 
     Args:
         text: The path. The name of a column alone means that of the only table that has one, and
-            behind a point a column may have any name.
+            after a dot a column may have any name.
         namespace: The variables.
         names: Those whose columns may be named alone.
 

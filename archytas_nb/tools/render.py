@@ -40,8 +40,8 @@ from archytas_nb.words import truncate_middle
 MAX_RESULT_CHARS = 8000
 """Maximum length of a result in characters, unless the tool has its own limit."""
 _MAX_LEAVES = 10  # errors of a group whose texts are told
-_MAX_CAUSES = 5  # of an error, one behind the other
-_MAX_ERRORS = 50  # that are told of one failure
+_MAX_CAUSES = 5  # of an error, one after the other
+_MAX_ERRORS = 50  # that are shown of one failure
 MAX_BYTES = 64_000_000
 """Maximum size of the items that are read from a generator."""
 MAX_ITEMS = 1000
@@ -167,7 +167,7 @@ def _plain(value: Any, room: int) -> Rendered:
     whole = plain.whole
     if plain.sections:
         converted = _without_sections(converted)
-        # What is beside tables is mostly a few numbers.
+        # The rest besides tables is usually a few numbers.
         room = max(room - 50 * len(plain.sections), room // 2)
     if converted is not None or not plain.sections:
         text = _shortened(converted, room)

@@ -1,7 +1,7 @@
 """Finds tools by words: of many, a model gets those that fit, and finds others when it needs them.
 
-They are ranked by BM25 over the texts that a model reads of them. The libraries for it bring numpy
-or are not kept any more, and the formula is a line.
+They are ranked by BM25 over the texts that a model reads of them. The libraries for it need numpy
+or are no longer maintained, and the formula is one line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from archytas_nb.words import count
 TOOL = "find_tools"
 """The name of the tool that finds others."""
 FOUND = 5
-"""How many tools are found at once."""
+"""How many tools one search finds."""
 _SATURATION, _LENGTH = 1.5, 0.75  # the parameters of BM25, as they are mostly set
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"\d+|[^\W\d_]+")

@@ -35,14 +35,14 @@ _Read = TypeVar("_Read")
 Family: TypeAlias = Literal["pandas", "other", "lazy", ""]
 """How a table or a series is read; empty for any other value."""
 Kind: TypeAlias = Literal["number", "time", "other"]
-"""What is told of the values of a column: a range and a mean, a range, or the frequent ones."""
+"""How values of a column are described: a range and a mean, a range, or frequent ones."""
 
 _KINDS: dict[str, Kind] = {
     "i": "number", "u": "number", "f": "number", "m": "time", "M": "time",
 }  # fmt: skip
 _QUARTERS = [0.25, 0.5, 0.75]
 _MAX_TYPE = 60  # characters of the type of a column
-_BETWEEN = (", ", ": ")  # what stands between a name and what follows it
+_BETWEEN = (", ", ": ")  # separates a name from the text after it
 _OPENING = ("'", '"', "(", "[", "{")  # what a name in quotes, or one of several parts, begins with
 _NO_TABLES = sys.stdlib_module_names | {"__main__", "archytas_nb", "numpy"}
 _OF_TABLES = (
@@ -306,7 +306,7 @@ class Column:
         name: Its name; None without one.
         label: The name as it is written; empty without one.
         dtype: The type of its values, as its library has it.
-        kind: What is told of its values.
+        kind: The facts that describe its values.
         size: How many there are; None for a query.
         native: The values as its library has them.
     """
@@ -511,7 +511,7 @@ def _first_of(read: Callable[[], _Read], instead: Callable[[], _Read]) -> _Read:
 def label_of(name: Any) -> str:
     """A name of a column as it is written: one word of a line that can be told from others.
 
-    It stands as it is, unless it would be read as something else: as several names, as none, as
+    It is written as it is, unless it would be read as something else: as several names, as none, as
     two lines, as a number, or where a character in it cannot be seen. Then it is written as Python
     writes the text.
     """
@@ -536,7 +536,7 @@ def _is_value(text: str) -> bool:
 
 
 def _kind_of(dtype: Any) -> Kind:
-    """What is told of the values of a type of narwhals."""
+    """The facts that describe values of a type of narwhals."""
     if dtype.is_numeric():
         return "number"
     return "time" if dtype.is_temporal() else "other"

@@ -194,7 +194,7 @@ def array_text(
         values: An array of numpy, or one of pandas.
         most: How many items of each list are read at most; None for all.
         depth: How many levels of lists in its items are written.
-        between: What stands between the outer lists.
+        between: The text between the outer lists.
     """
     return _array_text(values, values.ndim, most, depth, between)
 

@@ -250,7 +250,7 @@ class Tool(ToolLike):
             This tool if the model would read the same of it, else another one.
 
         Raises:
-            ToolError: The function cannot be a tool any more.
+            ToolError: The function can no longer be a tool.
         """
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         if code is None or not is_users_file(code.co_filename):

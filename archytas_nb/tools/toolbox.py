@@ -174,7 +174,7 @@ class Toolbox(ToolLike, Mapping[str, Tool]):
         """Replace each tool whose function was changed in place, so that its description is true.
 
         Raises:
-            ToolError: A function cannot be a tool any more.
+            ToolError: A function can no longer be a tool.
         """
         for name, tool in tuple(self._tools.items()):
             try:

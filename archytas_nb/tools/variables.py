@@ -27,7 +27,7 @@ _MISSING = object()
 _SHOWN = 8  # names that are suggested
 
 A_PART = 'a part of one, such as df["x"], df.x or cfg["a"][0] (nothing is computed)'
-"""What may be named beside a variable, in words for the model."""
+"""The other names that are allowed besides a variable, in words for the model."""
 
 
 LiveNamespace = NewType("LiveNamespace", MutableMapping[str, Any])

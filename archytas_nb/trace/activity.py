@@ -128,7 +128,7 @@ class Activity:
         )
         begins |= isinstance(event, ev.ModelReply) and self._writes_line
         if begins or getattr(event, "kind", "") in {"retry", "protocol", "progress", "model"}:
-            self._forget()  # it is in the view now, or is not valid any more
+            self._forget()  # it is in the view now, or is no longer valid
         self._doing = _DOING.get(type(event), self._doing)
         self._calls = ()
         self._outcomes = {}

@@ -33,7 +33,7 @@ from archytas_nb.words import (
 _NOTES = 3  # of variables that are not watched
 _CHANGES = 30  # maximum number of rows with changes of a call
 _APPROVED = 100_000  # characters of an approved text that the person was shown, and that are kept
-_LINE = 60  # an approved text that is longer stands below the call
+_LINE = 60  # a longer approved text is shown below the call
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _MARKUP = ("text/markdown", "text/latex")
 

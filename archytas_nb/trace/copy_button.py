@@ -10,7 +10,7 @@ from archytas_nb.trace.safe import ANSWER, CLASS, Html, stylesheet
 
 _SHEET = (
     f".{CLASS} :has(>.archytas-nb-copy){{position:relative}}"
-    # That of the answer is beside the line above it, where there is no text.
+    # That of the answer is next to the line above it, where there is no text.
     f".{ANSWER}>.archytas-nb-copy{{top:-2.2em}}"
     ".archytas-nb-copy{position:absolute;top:.3em;right:.3em;padding:.1em .6em;font:inherit;"
     "font-size:.85em;border:1px solid;border-radius:4px;cursor:pointer;opacity:0;user-select:none;"

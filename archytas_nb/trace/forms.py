@@ -622,7 +622,7 @@ def _shown(field: FormField) -> Any:
 
 
 def _was(field: FormField, new: Json) -> Html:
-    """What a changed field was; of a text of several lines, those that are not in it any more."""
+    """What a changed field was; of a text of several lines, those that are no longer in it."""
     old = field.value
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
         pairs = difflib.ndiff(old.split("\n"), new.split("\n"))

@@ -52,7 +52,7 @@ SHEET = (
     f".{CLASS} summary{{cursor:pointer}}"
     f".{CLASS} details:not([open])>summary,.{_LINE_CLASS}"
     "{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}"
-    # The parts of a summary stand side by side, each cut where it has no room; beside them is the
+    # The parts of a summary are side by side, each cut where it has no room; next to them is the
     # triangle. Where there is no style sheet, it is a text that wraps.
     f".{_ROW_CLASS}{{display:inline-flex;gap:.3em;align-items:baseline;max-width:96%;"
     "vertical-align:bottom}"
@@ -63,7 +63,7 @@ SHEET = (
     f".{_ROW_CLASS}>code>*{{overflow:hidden;text-overflow:ellipsis}}"
     f".{_ROW_CLASS}>code>strong{{flex:none}}"
     f"details[open]>summary>.{_ROW_CLASS}{{display:inline!important}}"
-    # Where the cell shows the question, it stands there only; an export without input has it.
+    # Where the cell shows the question, it is shown there only; an export without input has it.
     f".jp-Cell:has(>.jp-Cell-inputWrapper:not(.lm-mod-hidden)) .{_ASKED}{{display:none}}"
     # The buttons below a trace are gone with their kernel: a page would say that it misses them.
     f".jp-OutputArea-child:has(.{CLASS})+.jp-OutputArea-child:not(:has(>.jp-OutputArea-output>*))"
@@ -185,7 +185,7 @@ class PageLimits:
     """How much a page may still contain: characters of one text, and of all pictures.
 
     Attributes:
-        below: The pictures and formatted texts that stand below the steps.
+        below: The pictures and formatted texts below the steps.
     """
 
     def __init__(self, steps: Sequence[StepView]) -> None:
@@ -833,7 +833,7 @@ _LONGEST_LINE = 300  # of a call with more characters each argument is a block
 
 
 def _without_texts(call: CallView) -> CallView:
-    """A call without the arguments that stand below it."""
+    """A call without the arguments that are shown below it."""
     below = dict(call.texts)
     arguments = tuple((name, "…" if name in below else value) for name, value in call.arguments)
     return replace(call, arguments=arguments)
@@ -912,7 +912,7 @@ def _difference(before: str, after: str) -> Iterator[Html]:
 
 
 def _fits_in_line(call: CallView) -> bool:
-    """Whether the result of a call stands on its line."""
+    """Whether the result of a call is on its line."""
     has_more = bool(call.texts or call.decided)
     return not has_more and len(call.signature(10**6)) <= 100 and _is_short(call)
 
@@ -1058,7 +1058,7 @@ PANEL = (
     "margin:.6em 0 .4em"
 )
 _VALUE = f"{safe.MONO};white-space:pre-wrap;overflow-wrap:anywhere"
-_BESIDE = f"{safe.MONO};{DIM}"  # what is beside a value, of the same size
+_BESIDE = f"{safe.MONO};{DIM}"  # text next to a value, of the same size
 _BLOCK = f"{PRE};margin:.2em 0 .4em"
 HINT = "To change an argument before the call is run, type name = value below."
 _PREVIEW = f"border-top:{LINE};margin:.5em 0 0;padding:.3em 0 0"

@@ -192,7 +192,7 @@ class TraceView:
             self._layer.offer(row)
 
     def mark_undone(self, line: str, details: Sequence[str]) -> None:
-        """Show in the trace that the run was undone; with an empty line, that it is not any more.
+        """Show in the trace that the run was undone; with an empty line, that it no longer is.
 
         Args:
             line: That it was undone, and when.
@@ -334,7 +334,7 @@ _ROOT = f"{draw.ROOT};margin:0;display:grid;grid-template-columns:minmax(0,1fr)"
 _ROW = {"margin": "0", "min_height": draw.STATE_HEIGHT}
 _ROW |= {"flex_flow": "row wrap", "align_items": "center"}
 _ROW |= {"max_width": draw.WIDTH}
-# Whether the two stand side by side depends on the width of the page alone: a text gives way.
+# Whether the two are side by side depends on the width of the page alone: a text gives way.
 _STATE = {"margin": "0", "flex": "2 1 15em", "min_width": "0", "overflow": "hidden"}
 _ACTIONS = {"margin": "0", "flex": "1 1 17em", "min_width": "0", "justify_content": "flex-end"}
 _ACTIONS |= {"min_height": draw.STATE_HEIGHT, "align_items": "center", "overflow": "hidden"}
@@ -578,7 +578,7 @@ class LiveLayer:
         return box
 
     def _parts_of_header(self) -> list[Any]:
-        """The question, what the run does now beside what a person can do, and what it was told."""
+        """The question, the state and the buttons of the run, and the messages of the person."""
         state = self._row([self._phase, self._passed], _STATE)
         unfolds = [self._html(unfolds_steps())] if self._view.trace == "folded" else []
         return [
@@ -619,8 +619,8 @@ class LiveLayer:
     def update(self, view: RunView, event: ev.Event) -> ev.ApprovalForm | None:
         """Show what an event has changed, a little later if the last drawing was just now.
 
-        What comes before a call is drawn at once: it may keep the interpreter, so that nothing else
-        is drawn while it runs. A call that waits for approval is returned.
+        The lines before a call are drawn immediately: it may keep the interpreter, so that nothing
+        else is drawn while it runs. A call that waits for approval is returned.
         """
         with self._lock:
             self._view = view
@@ -649,7 +649,7 @@ class LiveLayer:
         return None
 
     def _show_displays(self, event: ev.Event) -> None:
-        """Show what a tool displays at once, and what it returned when its outcome is known."""
+        """Show the displays of a tool immediately, and its result when the outcome is known."""
         if isinstance(event, ev.Delta):
             if event.output is not None:
                 self._displays.take(event.output)
@@ -694,7 +694,7 @@ class LiveLayer:
         return self._stop.works
 
     def offer(self, row: ActionRow | None) -> None:
-        """Show buttons in the place of the widgets of the run, or nothing any more."""
+        """Show buttons in place of the widgets of the run, or nothing."""
         if row is None:
             if self._live is not None:
                 self._live.update(front_end.NOTHING, raw=True)
@@ -766,7 +766,7 @@ class LiveLayer:
         self._drawn_at = time.monotonic()
         steps = self._view.steps
         if len(steps) - self._first > _MOST_STEPS:
-            # Many at once: a front end redraws all of them when the first one is removed.
+            # Many together: a front end redraws all of them when the first one is removed.
             self._first = len(steps) - _KEPT_STEPS
         steps = steps[self._first :]
         if any(step.number not in self._boxes for step in steps):

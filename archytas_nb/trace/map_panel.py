@@ -127,7 +127,7 @@ def map_panel(
 _BAR = 12
 """Characters of the longest bar of a column, or quarters of an em on a page."""
 _ROWS = 12
-"""Numbers of rows that are listed beside a failure."""
+"""Numbers of rows that are listed next to a failure."""
 _FAILURES = 6
 WAITS = "#c9851b"
 """The colour of what waits for a person."""

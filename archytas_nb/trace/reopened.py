@@ -5,7 +5,7 @@
     opened again, and the cell has ended          the finished trace, in the widget that was saved
     opened again without the kernel               the static copy says that it is not the end
 
-A page that is opened again gets no output of the running cell any more. It asks the kernel for its
+A page that is opened again gets no further output of the running cell. It asks the kernel for its
 widgets when the cell has ended, so the finished trace is kept in the one that the page shows.
 """
 

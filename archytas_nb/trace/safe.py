@@ -60,7 +60,7 @@ MONO = (
     ";font-size:.93em"
 )
 _NUMBER = re.compile(r"[-+−]?[\d,._]*\d(?:\.\d*)?(?:[eE][-+]?\d+)?\s?%?")
-# In an answer it may have a sign or a currency before it, and a unit or two behind it.
+# In an answer it may have a sign or a currency before it, and a unit or two after it.
 _MEASURED = re.compile(r"[^\w\n]{0,6}[A-Z]{0,3}[^\w\n]{0,3}\d[^\n]{0,24}")
 _BLANK = {"", "…", "nan", "NaT", "None", "<NA>", "inf", "-inf"}
 _TAGS = {"code", "details", "div", "em", "img", "p", "pre", "span", "strong", "summary", "sup"}
@@ -584,7 +584,7 @@ def _with_links(token: Any) -> Iterator[Any]:
 
 
 def _mark_parts(state: Any) -> None:
-    """Mark parts of the prose, each behind the one before; one that is not there is left out."""
+    """Mark parts of the prose, each after the one before; a missing part is left out."""
     marks = state.env.get("marks") or ()
     blocks = [each for each in state.tokens if marks and each.type == "inline"]
     texts = [(block, token) for block in blocks for token in block.children if token.type == "text"]

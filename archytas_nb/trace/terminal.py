@@ -331,7 +331,7 @@ class TerminalLayer:
         """Print what is new of a program: its lines up to the last one that made a call.
 
         A call of an earlier line, as in a loop, follows with the number of its line. Of the calls
-        of a line, the first ones are printed at once, and the last ones when another line is
+        of a line, the first ones are printed immediately, and the last ones when another line is
         reached.
         """
         head = plain.head_lines(step, retries=False)

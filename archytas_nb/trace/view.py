@@ -39,7 +39,7 @@ UNUSABLE = "the reply could not be used"
 """What the model reads if a tool returned nothing."""
 EARLIER = "from an earlier call"
 LINE_VALUE = 80
-"""Maximum number of characters of what is shown beside a line of a program."""
+"""Maximum number of characters of the note next to a line of a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +409,7 @@ class RunView:
     server: str = ""  # what serves the model, if known
     api: str = field(default="", compare=False)  # of the model, if it is not the usual one
     continues: str = ""  # what the question continues, if that is not obvious
-    told: tuple[str, ...] = ()  # what the model reads beside the question
+    told: tuple[str, ...] = ()  # further text for the model with the question
     images: tuple[str, ...] = ()  # sent with the question, PNG or JPEG in base64
     written: str = ""  # the question as the person wrote it, if that is not what the model reads
     is_in_cell: bool = False  # whether the cell itself shows the question
@@ -443,7 +443,7 @@ class RunView:
 
     @property
     def exhibits(self) -> list[tuple[CallView | None, Shown]]:
-        """The pictures and formatted texts of the run, each once, which stand below the answer.
+        """The pictures and formatted texts of the run, each once, below the answer.
 
         Those of the last program belong to no call.
         """

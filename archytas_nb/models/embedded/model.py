@@ -195,7 +195,7 @@ class EmbeddedModel:
     # ── starting ──────────────────────────────────────────────────────────────────────────────────
 
     def warm(self, messages: Sequence[Message] = ()) -> None:
-        """Start the model in a thread before the first question; returns at once and never raises.
+        """Start the model in a thread before the first question; does not wait and never raises.
 
         Args:
             messages: The first messages of the question to come, such as the system prompt; the

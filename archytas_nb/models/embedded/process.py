@@ -366,7 +366,7 @@ def ensure_server(
 
 
 def stop() -> None:
-    """Release all servers of this process; those that no other process uses end at once."""
+    """Release all servers of this process; those that no other process uses end immediately."""
     for identity in list(_servers):
         _servers.pop(identity).lease.close(at_once=True)
 
