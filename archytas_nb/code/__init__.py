@@ -1,1 +1,1 @@
-"""The code of a run: derived from its calls, proved, and proved again when the data change."""
+"""The code of a run: derived from its calls, verified, and verified again when data change."""

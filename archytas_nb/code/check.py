@@ -1,6 +1,6 @@
-"""Whether an answer still holds, without asking a model.
+"""Checks whether an answer still holds, without asking a model.
 
-What its calls read is compared; where that has changed, the code of the run runs again.
+The data that its calls read are compared; if they have changed, the code of the run runs again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Check:
 
     Attributes:
         status: ``"holds"``, ``"changed"``, or ``"cannot say"``.
-        reason: What follows from the changes, or why nothing is known; may be empty.
+        reason: The result of the comparison, or why nothing is known; may be empty.
         changed: The variables and functions that have changed.
-        differences: The values that differ, of those that were compared.
+        differences: The compared values that differ.
     """
 
     status: Literal["holds", "changed", "cannot say"]
@@ -32,7 +32,7 @@ class Check:
 
     @property
     def why(self) -> str:
-        """What has changed, or why nothing is known."""
+        """The first change, or why nothing is known."""
         return self._why({})
 
     def text(self, changed: Mapping[str, str]) -> str:
@@ -75,7 +75,7 @@ def check(code: Code, recorded: Recorded) -> Check:
 
 
 def _compared(code: Code, recorded: Recorded, changed: tuple[str, ...]) -> Check:
-    """Check the answer by the values that the code gives now."""
+    """Check the answer by the values that the code computes now."""
     proof = verify(code, recorded, from_now=True)
     if proof.differences:
         return Check("changed", "", changed, proof.differences)
@@ -98,7 +98,7 @@ def _compared(code: Code, recorded: Recorded, changed: tuple[str, ...]) -> Check
 
 
 def _reason_for_silence(code: Code, recorded: Recorded) -> str:
-    """Why nothing is known, whatever has changed; empty if something is."""
+    """Why no check is possible, whatever has changed; empty if one is."""
     reads = recorded.reads
     if not recorded.answer:
         return "there is no answer"

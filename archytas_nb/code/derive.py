@@ -1,7 +1,7 @@
-"""Derives the code of a run: function calls in place of what the model wrote.
+"""Derives the code of a run: function calls in place of the requests of the model.
 
 Failed and repeated calls are left out. A result gets a name, and a literal that equals an earlier
-result becomes that name. What a model made up by itself is marked with a comment.
+result becomes that name. A comment marks values that the model chose by itself.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from archytas_nb.tools.variables import name_of, part_of, reference_name
 from archytas_nb.words import collapse_whitespace, truncate_line
 
 WIDTH = 100
-_OTHERS = ("archytas_nb.skills", "archytas_nb.tools.search")  # not loaded to be compared
+# names only, so that the modules are not loaded
+_OTHERS = ("archytas_nb.skills", "archytas_nb.tools.search")
 _TEXTS = {*(tool.function.__module__ for tool in look_tools()), *_OTHERS}
-"""The modules of tools with which a model reads: their results are texts for it."""
+"""The modules of tools with which a model reads; their results are only texts for the model."""
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ class Block:
         has_value: Whether that is known.
         name: The variable that it is assigned to; empty if it is not.
         call_id: The call that ran such code.
-        is_assertion: Whether it asserts that the code gives the answer of the run.
+        is_assertion: Whether it asserts that the code computes the answer of the run.
     """
 
     source: str
@@ -73,10 +74,10 @@ class Answer:
     """The answer of a run.
 
     Attributes:
-        text: As the model gave it.
+        text: The text of the model.
         name: The variable that the code assigns it to; empty if it assigns none.
         value: The value of a required type, or of the program; the text otherwise.
-        has_value: Whether the code gives the value.
+        has_value: Whether the code computes the value.
         notes: Comments on it.
     """
 
@@ -96,8 +97,8 @@ class Code:
         blocks: The statements, in order.
         imports: Lines that precede them.
         answer: The answer.
-        calls: The calls that the code makes and that return, in order, without verbatim code's.
-        verbatim: The calls that ran verbatim code, and those that the code makes and that raise.
+        calls: The calls of the code that return, in order, without those of verbatim code.
+        verbatim: The calls that ran verbatim code, and the calls of the code that raise.
         tools: The tools that it calls, by the expression for their function.
         names: The variables that it assigns besides those of verbatim code.
         results: The values of the variables that hold the result of one call.
@@ -208,7 +209,7 @@ class _Derivation:
         return tool is not None and tool.runs_code
 
     def _call(self, made: RecordedCall) -> None:
-        """Add a call that was made by itself."""
+        """Add a call outside of a program."""
         tool = self._recorded.tools.get(made.call.name)
         if tool is None or made.outcome.repeats:
             return
@@ -250,13 +251,13 @@ class _Derivation:
         self._results.add_text(made.outcome.text)
 
     def _note_lost(self, made: RecordedCall) -> None:
-        """Say what a call has done that was stopped."""
+        """Add a comment on the changes of a stopped call."""
         if made.outcome.diff:
             what = f"{made.call.name} was stopped after it had changed {_changed(made)}"
             self._code.blocks.append(Block("", [f"{what}: the code does not do that"]))
 
     def _is_repeated(self, made: RecordedCall, tool: Tool) -> bool:
-        """Whether an equal call has had this value, and this one has certainly changed nothing."""
+        """Whether an equal call returned this before, and this one certainly changed nothing."""
         before = self._seen.get(call_key(made.call))
         if before is None or tool.repeat or made.outcome.diff or made.outcome.outputs:
             return False
@@ -265,7 +266,7 @@ class _Derivation:
         return has_no_effect and has_value and before.outcome.text == made.outcome.text
 
     def _verbatim(self, made: RecordedCall) -> None:
-        """Code of the model, as it is."""
+        """Add code of the model, unchanged."""
         source = _code_of(made).strip("\n")
         outcome = made.outcome
         block = Block(source, is_verbatim=True, value=outcome.value, has_value=True)
@@ -380,7 +381,7 @@ class _Derivation:
         self, parameter: Parameter, value: Any, sent: Any, seen: _Seen, notes: list[str]
     ) -> str:
         """One argument as source."""
-        if value is sent and not _is_scalar(value):  # an object that JSON does not represent
+        if value is sent and not _is_scalar(value):  # an object that JSON cannot represent
             named = self._results.same_object(value) or name_of(value, self._namespace)
             if named:
                 return named
@@ -431,7 +432,7 @@ class _Derivation:
         return ""
 
     def _name_in_code(self, name: str, value: Any) -> str:
-        """The expression for a variable that a call named: one of the run's own may be renamed."""
+        """The expression for a variable that a call named; a variable of the run may be renamed."""
         if name in self._renamed:
             return self._renamed[name]
         if name in self._own:
@@ -442,7 +443,7 @@ class _Derivation:
         return name
 
     def _result_name(self, made: RecordedCall) -> str:
-        """A name for the result of a call: after the text that tells it from the others."""
+        """A name for the result of a call, made from the text argument that distinguishes it."""
         outcome = made.outcome
         if outcome.stored:
             name = self._new(outcome.stored)
@@ -567,7 +568,7 @@ class _Derivation:
             self._assert()
 
     def _expression_of(self, value: Any, notes: list[str]) -> str | None:
-        """The source of an answer, with the results that it consists of."""
+        """The source of an answer, in terms of the results that it consists of."""
         named = self._results.same_object(value) if not _is_number(value) else None
         named = named or (name_of(value, self._namespace) if not _is_scalar(value) else "")
         if named:
@@ -604,11 +605,11 @@ class _Derivation:
             self._code.blocks.append(Block(source, is_assertion=True))
 
 
-# ── what is read of calls ─────────────────────────────────────────────────────────────────────────
+# ── reading calls ─────────────────────────────────────────────────────────────────────────────────
 
 
 class _Seen(dict[str, Any]):
-    """The variables, which notes the names of those that a reference is looked up for."""
+    """The variables, recording the names that lookups of references use."""
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
         super().__init__(namespace)
@@ -653,7 +654,7 @@ def _all_calls(reply: Reply) -> list[RecordedCall]:
 
 
 def _code_of(made: RecordedCall) -> str:
-    """The code that a call of `python` ran; in the notebook, what it kept is there already."""
+    """The code that a call of `python` ran; values that it kept are in the notebook already."""
     given = made.call.input
     if isinstance(given, dict):
         given = given.get("code", "")
@@ -688,7 +689,7 @@ def _as_sent(parameters: list[Parameter], given: Any) -> dict[str, Any]:
 
 
 def _sent(given: Any, parameter: Parameter) -> Any:
-    """What the model sent for one argument."""
+    """The text that the model sent for one argument."""
     if isinstance(given, dict) and parameter.name in given:
         return given[parameter.name]
     return given

@@ -77,7 +77,7 @@ class FilePart:
 
     @property
     def defined(self) -> set[str]:
-        """The variables that it assigns as a whole, so that nothing of before is needed."""
+        """The variables that it assigns as a whole, so their earlier values are not needed."""
         return {name for each in self.body for name in bound_by(each)} - self._bindings.read
 
 
@@ -105,14 +105,14 @@ def cell_part(source: str) -> FilePart | None:
 
 
 def without_magics(source: str) -> str:
-    """Source without what only IPython runs."""
+    """Source without the parts that only IPython runs."""
     source = _PYTHON_CELL.sub("", source, count=1)
     if source.startswith("%%"):
         return ""
     try:
         ast.parse(source)
     except (SyntaxError, ValueError):
-        # It may be no Python at all.
+        # It may not be Python at all.
         return "\n".join(_plain_line(line) for line in source.split("\n"))
     return source
 
@@ -142,7 +142,7 @@ def needed(parts: Sequence[FilePart], chosen: Sequence[FilePart]) -> list[FilePa
 
 
 def _uses(parts: Sequence[FilePart]) -> dict[str, set[str]]:
-    """What the functions and classes need that the parts define: it counts where they are used."""
+    """The needs of the functions and classes that the parts define; they count at each use."""
     uses: dict[str, set[str]] = {}
     for part in parts:
         for name in part.defines:
@@ -197,7 +197,7 @@ def _plain(part: FilePart) -> str:
 def test_file(parts: Sequence[FilePart], namespace: Mapping[str, Any]) -> str:
     """The parts as a file of pytest: each run is a test function.
 
-    What a cell between two runs does is done in the function after it, as in the notebook.
+    Cells between two runs are run in the function after them, as in the notebook.
     """
     names = Names(())
     texts = []
@@ -336,18 +336,18 @@ def write(
     *,
     force: bool = False,
 ) -> None:
-    """Write the parts to a file, whose name says what it is.
+    """Write the parts to a file, whose suffix says which kind it is.
 
     Args:
         path: The file.
         parts: Its contents.
         namespace: The variables of the user.
         pretty: Writes a value as an output.
-        force: Whether a file is replaced that this did not write, or that was edited since.
+        force: Whether to replace a file that this function did not write, or that was edited since.
 
     Raises:
         ValueError: It is neither a notebook nor a Python file.
-        FileError: It cannot be written, or is not to be replaced.
+        FileError: It cannot be written, or must not be replaced.
         ImportError: A library for notebooks is not installed.
     """
     if path.suffix == ".ipynb":
@@ -400,7 +400,7 @@ def write_skill(
         force: As for `write`.
 
     Raises:
-        FileError: A file cannot be written, or is not to be replaced.
+        FileError: A file cannot be written, or must not be replaced.
 
     Returns:
         The files.
@@ -431,7 +431,7 @@ def write_skill(
 
 
 def without_awaits(source: str) -> str:
-    """Source in which each await of the module runs an event loop of its own."""
+    """Source in which each await of the module runs its own event loop."""
     try:
         tree = parsed(source)
     except (SyntaxError, ValueError):

@@ -30,12 +30,12 @@ _MIN_TEXT = 3  # characters of a text that is looked for in other texts
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """A parameter of the function: of which parameters of tools, and its value in the run."""
+    """A parameter of the function: its parameters of tools, and its value in the run."""
 
     name: str
     of: Parameter
     value: Any  # as the model sent it
-    source: str  # what the code gives to the tool
+    source: str  # the value that the code passes to the tool
 
     @property
     def kind(self) -> str:
@@ -178,7 +178,7 @@ def _arguments(code: Code, recorded: Recorded, tree: ast.Module) -> Iterator[_Ar
             is_literal = isinstance(given, (str, int, float)) and not isinstance(given, bool)
             if parameter.injected or parameter.type.by_reference or not is_literal:
                 continue
-            is_once = question.count(given) == 1  # so that it is one thing, whatever takes it
+            is_once = question.count(given) == 1  # so that one literal becomes one parameter
             is_known = any(
                 type(value) is type(given) and value == given and (is_once or of == parameter.name)
                 for of, value in found
@@ -297,7 +297,7 @@ def _expected(value: Any, recorded: Recorded) -> str:
 
 
 def _proof(arguments: list[_Argument], expected: str) -> str:
-    """A comment, which no model reads: the docstring of a tool is sent, and this is a value."""
+    """A comment, because it contains a value: a model would read a docstring."""
     given = ", ".join(each.given for each in arguments) or "these data"
     return f"# Proved for {collapse_whitespace(f'{given}: {expected}', 200)}"
 

@@ -1,4 +1,4 @@
-"""Values as Python source: what code gives to a function in place of what a model sent."""
+"""Writes values as Python source, for arguments of functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BRACKETS: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")"), s
 
 
 class NotWritable(Exception):
-    """A value has no source; the text says which."""
+    """A value cannot be written as source; the text says which."""
 
 
 class Literals:
@@ -48,7 +48,7 @@ class Literals:
         """The source of a value; with `substitute`, other expressions for parts of it.
 
         Raises:
-            NotWritable: It has none.
+            NotWritable: It cannot be written.
         """
         found = substitute(value)
         if found is not None:
@@ -139,7 +139,7 @@ def quoted(text: str) -> str:
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
-    """The arguments with which an object of a record can be made again; None for others."""
+    """The arguments that recreate an object of a record type; None for other objects."""
     cls = type(value)
     if dataclasses.is_dataclass(cls):
         given = [each for each in dataclasses.fields(cls) if each.init]

@@ -45,7 +45,7 @@ class Names:
 
 
 def name_of_object(value: Any, namespace: Mapping[str, Any], wanted: str = "") -> str:
-    """The expression by which a variable gives this object; empty if none does.
+    """The expression that leads from a variable to this object; empty if none does.
 
     Args:
         value: A function, a class or a module; also a method of an object that a variable holds.
@@ -84,13 +84,13 @@ def function_of(tool: Tool, namespace: Mapping[str, Any]) -> str:
 
 
 def own_name(tool: Tool) -> str:
-    """The name that the function of a tool has itself."""
+    """The own name of the function of a tool."""
     name = str(getattr(tool.function, "__name__", "") or tool.source_name)
     return name if name.isidentifier() else re.sub(r"\W", "_", tool.name)
 
 
 def _looked_up(path: str, namespace: Mapping[str, Any]) -> Any:
-    """What a name with dots stands for; attributes of instances are not read."""
+    """The object of a name with dots; attributes of instances are not read."""
     first, *others = path.split(".")
     value = namespace.get(first, _MISSING)
     for name in others:
@@ -130,7 +130,7 @@ class Imports:
     def member(self, value: Any) -> str:
         """The expression for a function or class that a module of the user or a library defines.
 
-        Empty if it cannot be imported, as what a notebook or a function defines.
+        Empty if it cannot be imported, like definitions of a notebook or inside a function.
         """
         name = getattr(value, "__module__", None)
         path = getattr(value, "__qualname__", "")

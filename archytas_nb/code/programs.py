@@ -1,4 +1,4 @@
-"""Programs of a model as plain Python, which calls the tools as the functions that they are.
+"""Translates programs of a model to plain Python, in which tools are ordinary functions.
 
 In the sandbox, tools take JSON and the names of variables, ``answer`` ends the program, and its
 variables are not those of the user. Here the functions get the values themselves, the answer is
@@ -51,18 +51,18 @@ class CannotTranslate(Exception):
 
 @dataclass(slots=True)
 class Translation:
-    """What a program is translated with.
+    """The context of a translation.
 
     Attributes:
         tools: The tools of the run.
-        function: Gives the expression for the function of a tool.
+        function: Returns the expression for the function of a tool.
         literals: Writes values as source.
         namespace: The variables of the user.
         results: The results so far.
-        new_name: Gives a name that is not taken.
+        new_name: Returns a name that is not taken.
         variables: The names in the code of the programs' variables.
-        answer_name: Gives the name of the variable for the answer.
-        module: Gives the name of a module of the standard library, which it imports.
+        answer_name: Returns the name of the variable for the answer.
+        module: Imports a module of the standard library, and returns its name.
     """
 
     tools: Mapping[str, Tool]
@@ -81,7 +81,7 @@ class PlainProgram:
     """A program as plain Python.
 
     Attributes:
-        source: The statements; empty if nothing of it is needed.
+        source: The statements; empty if none are needed.
         calls: The calls that they make.
         answer: The variable that the answer is assigned to; empty if there is none.
         notes: Comments above the statements.
@@ -98,7 +98,7 @@ class PlainProgram:
 
 
 def awaited_or_listed(tool: Tool, outcome: CallOutcome | None, called: str) -> str:
-    """The source of what a call gives, which may have to be awaited or read from an iterator."""
+    """The source for the result of a call, which may be awaited or read from an iterator."""
     inner = inspect.unwrap(tool.function) if inspect.isroutine(tool.function) else tool.function
     how = outcome.unwrapped if outcome is not None else ""
     if inspect.isasyncgenfunction(inner):
@@ -120,7 +120,7 @@ def plain_program(program: RecordedProgram, caller: Translation) -> PlainProgram
 
 
 def plain_statements(text: str, caller: Translation) -> list[ast.stmt]:
-    """The statements of a program, in which tools are the functions that they are.
+    """The statements of a program, in which tools are ordinary functions.
 
     Raises:
         NotPlain: It is not possible.
@@ -225,7 +225,7 @@ class _Translation:
     # ── names ─────────────────────────────────────────────────────────────────────────────────────
 
     def _rename(self, body: Sequence[ast.stmt]) -> None:
-        """Give the variables of the program names that the user does not have."""
+        """Rename variables of the program to names that the user does not have."""
         variables = self._caller.variables
         bindings = Bindings.of_statements(body)
         bound = bindings.bound_in_order
@@ -272,7 +272,7 @@ class _Translation:
         self._caller.results.add(Result(made.outcome.value, lambda: name, made.outcome.text))
 
     def _shown(self, statement: ast.Expr, made: RecordedCall | None) -> list[ast.stmt]:
-        """What a program shows to the model: a call gets a name, anything else is left out."""
+        """A statement that shows something to the model: a call gets a name, the rest goes."""
         if not isinstance(statement.value, ast.Call):
             return [statement]
         arguments = statement.value.args
@@ -308,7 +308,7 @@ class _Translation:
         return None
 
     def call(self, node: ast.Call, tool: Tool, *, in_function: bool) -> ast.expr:
-        """The call of a tool as that of its function."""
+        """The call of a tool as a call of its function."""
         made = [
             each for each in self._calls
             if each.call.name == tool.name and each.line in range(
@@ -353,7 +353,7 @@ class _Translation:
     def _argument(
         self, parameter: Parameter, value: ast.expr, made: Sequence[RecordedCall]
     ) -> ast.expr:
-        """An argument as the function takes it: what the validation of the tool makes of it."""
+        """An argument for the function, as the validation of the tool converts it."""
         try:
             literal = ast.literal_eval(value)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -390,7 +390,7 @@ class _Translation:
     def _converted(
         self, parameter: Parameter, value: ast.expr, made: Sequence[RecordedCall]
     ) -> ast.expr:
-        """A computed argument, converted as the tool did with the values that it got."""
+        """A computed argument, with the conversion that the tool applied to its values."""
         given = [each for each in made if parameter.name in each.values]
         if parameter.type.by_reference:
             if given and all(isinstance(each.values[parameter.name], str) for each in given):
@@ -436,7 +436,7 @@ class _Translation:
         names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
         return name in _AWAITS and any(each in self._tools for each in names)
 
-    # ── what stands for parts of a program ────────────────────────────────────────────────────────
+    # ── replacing parts of a program ──────────────────────────────────────────────────────────────
 
     def _of_call(self, node: ast.Call) -> ast.expr | None:
         """A call of a tool becomes one of its function."""
@@ -571,13 +571,13 @@ def _mentions(body: Sequence[ast.stmt], *names: str) -> bool:
 
 
 def _is_end(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement only ends the program, without a call in what it gives."""
+    """Whether a statement only ends the program, without a call in its value."""
     is_end = isinstance(statement, ast.Expr) and called(statement.value) == name
     return is_end and sum(isinstance(each, ast.Call) for each in ast.walk(statement)) == 1
 
 
 def _acts(node: ast.AST) -> bool:
-    """Whether an expression calls something."""
+    """Whether an expression contains a call."""
     return any(isinstance(each, (ast.Call, ast.Await)) for each in ast.walk(node))
 
 
@@ -587,7 +587,7 @@ def _placed(made: ast.stmt, statement: ast.stmt) -> ast.stmt:
 
 
 def _without_show(call: ast.Call) -> list[ast.stmt]:
-    """What is shown to the model is left out; calls of tools in it are made."""
+    """Leave out values that are shown to the model, but keep calls of tools in them."""
     acting: list[ast.stmt] = [ast.Expr(each) for each in call.args if _acts(each)]
     return acting or [ast.Pass()]
 
@@ -613,7 +613,7 @@ def _with_answer(body: list[ast.stmt], name: str, new_name: Callable[[str], str]
 
 
 def _answered_value(call: ast.Call) -> ast.expr:
-    """What is given to ``answer``."""
+    """The value that is passed to ``answer``."""
     values = given(call)
     if len(values) != 1:
         raise CannotTranslate("it gives its answer in a form of its own")
@@ -621,7 +621,7 @@ def _answered_value(call: ast.Call) -> ast.expr:
 
 
 def _answer_of(statement: ast.stmt) -> ast.Call | None:
-    """The call of a statement that gives the answer; None for any other."""
+    """The call of a statement that ends with the answer; None for any other."""
     value = getattr(statement, "value", None)
     is_answer = isinstance(statement, ast.Expr) and called(value) == PROGRAM_ANSWER
     return value if is_answer else None
@@ -681,7 +681,7 @@ def _branched(statement: ast.If, rest: list[ast.stmt], name: str, *, in_loop: bo
 
 
 def _has_break(loop: ast.For | ast.While) -> bool:
-    """Whether a loop is left by a ``break`` of its own."""
+    """Whether a loop has its own ``break``."""
     todo: list[ast.AST] = [*loop.body]
     while todo:
         node = todo.pop()

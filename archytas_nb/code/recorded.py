@@ -1,4 +1,4 @@
-"""What a run did: its calls and programs, as its events tell."""
+"""The calls and programs of a run, read from its events."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Recorded:
         ending: How it ended; None during the run.
         value: The value of the answer, if a type was required.
         is_typed: Whether a type was required.
-        watch: What it changed; None if nothing was watched.
-        reads: What its calls have read and returned; None if that was not noted.
-        is_watched: Whether what its calls changed was watched.
-        asks_before: Before what its code asks a person.
+        watch: Its changes; None if nothing was watched.
+        reads: The reads and results of its calls; None if they were not recorded.
+        is_watched: Whether changes of its calls were watched.
+        asks_before: The acts before which its code asks a person.
         folders: Those in which it may write, besides the working folder.
     """
 
@@ -70,7 +70,7 @@ class RecordedCall:
     call: ev.ToolCall
     outcome: ev.CallOutcome
     line: int = 0  # of its program, from 1
-    objects: Mapping[str, Any] = field(default_factory=dict)  # arguments that JSON does not have
+    objects: Mapping[str, Any] = field(default_factory=dict)  # arguments that JSON cannot represent
     values: Mapping[str, Any] = field(default_factory=dict)  # arguments as a program has them
 
     @property
@@ -122,7 +122,7 @@ class Reply:
 
 
 def replies(events: Sequence[ev.Event]) -> list[Reply]:  # noqa: C901 - one case for each event
-    """What the replies of a run did, in order; programs with faults did nothing."""
+    """The acts of the replies of a run, in order; programs with faults did nothing."""
     found: list[Reply] = []
     calls: tuple[ev.ToolCall, ...] = ()
     waiting: tuple[ev.ProgramCall, ...] = ()

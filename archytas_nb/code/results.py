@@ -1,4 +1,4 @@
-"""The results of a run so far: which literal stands for one of them, and which number for none."""
+"""Finds the result of a run that a literal equals, and the numbers that equal none."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MAX_FORMULAS = 8  # results of which two are combined
 
 @dataclass(slots=True)
 class Result:
-    """A value that the code has at this place.
+    """A value that the code has at this point.
 
     Attributes:
         value: The value, as it was in the run.
-        expression: Gives the expression for it; the first use may have to give it a name.
-        text: How the model read it.
+        expression: Returns the expression for it; the first use may have to assign a name.
+        text: The text that the model read.
     """
 
     value: Any
@@ -46,7 +46,8 @@ class Results:
 
     given: str
     _results: list[Result] = field(default_factory=list)
-    _numbers: set[float] = field(default_factory=set)  # in the results, and in what the model read
+    # in the results, and in the texts that the model read
+    _numbers: set[float] = field(default_factory=set)
 
     def add(self, result: Result) -> None:
         """Add the result of a call."""
@@ -55,7 +56,7 @@ class Results:
         self._numbers.update(float(each) for each, _ in _inside(result.value) if _is_number(each))
 
     def add_text(self, text: str) -> None:
-        """Add what the model read of a call whose value is not in the code."""
+        """Add the text of a call whose value is not in the code."""
         self._numbers.update(each for each, _ in numbers_in(text))
 
     def same_object(self, value: Any) -> str | None:
@@ -98,7 +99,7 @@ class Results:
         return sum(each == value for each, _ in numbers_in(self.given))
 
     def is_known(self, number: float, digits: int | None = None) -> bool:
-        """Whether a number is that of a result or of the question, rounded to so many digits."""
+        """Whether a number is in a result or the question, rounded to so many digits."""
         if any(each == number for each, _ in numbers_in(self.given)):
             return True
         return number in self._numbers or any(
@@ -106,7 +107,7 @@ class Results:
         )
 
     def formula(self, number: Any, digits: int | None = None) -> str | None:
-        """Two results of which a number is the sum, the difference, …; None unless exactly one."""
+        """The two results with this number as sum, difference, …; None unless there is one pair."""
         numeric = [each for each in self._results if _is_number(each.value)]
         if not _is_number(number) or _is_common(number) or len(numeric) > _MAX_FORMULAS:
             return None
@@ -214,7 +215,7 @@ def _combined(one: Any, other: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _place_of(value: Any, result: Any) -> str:
-    """How a value is reached inside of a result; empty if it is not there."""
+    """The path to a value inside a result; empty if it is not there."""
     for each, path in _inside(result):
         if path and _equals(each, value):
             return path
@@ -222,7 +223,7 @@ def _place_of(value: Any, result: Any) -> str:
 
 
 def _inside(value: Any) -> Iterator[tuple[Any, str]]:
-    """A value and those inside of it, with the source of the way to each."""
+    """A value and those inside it, with the source of the path to each."""
     return itertools.islice(_walk(value, "", 0), MAX_ITEMS)
 
 

@@ -43,13 +43,13 @@ class PlannedRows:
     """A planned map, as its code is derived from it.
 
     Attributes:
-        prompt: What was to be done with each row.
+        prompt: The prompt for each row.
         program: The program.
         columns: The columns.
         tools: The tools that the program may call.
         namespace: The variables of the user.
         data: The expression for the data.
-        kind: What the data are.
+        kind: The kind of data.
         has_columns: Whether a row is a mapping; otherwise it is a single value.
         is_whole: Whether the program answered all rows.
         samples: Some rows that the program answered, with their answers.
@@ -137,7 +137,7 @@ class RowsCode:
         return quoted(column.label) if isinstance(column.label, str) else repr(column.label)
 
     def _rows(self) -> str:
-        """The expression for the rows, in which None stands for what is missing."""
+        """The expression for the rows, with None for missing values."""
         planned = self.planned
         data = planned.data
         if not data.isidentifier():
@@ -302,7 +302,7 @@ class _Columns:
 
 
 def _ended(node: ast.Expr) -> ast.stmt:
-    """What ends the program ends the function; what it shows is left out."""
+    """Calls that end the program end the function; values that it shows are left out."""
     value = node.value
     if isinstance(value, ast.IfExp):
         then = _ended(ast.Expr(value.body))

@@ -1,4 +1,4 @@
-"""Puts other code in the place of parts of a program: of calls, of names, of what ends it."""
+"""Replaces parts of a program: calls, names, and the calls that end it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, TypeAlias
 from archytas_nb.syntax.program import called
 
 Rule: TypeAlias = Callable[[Any], "ast.AST | None"]
-"""What stands for a node; None if it stays, and its parts are looked at."""
+"""The replacement of a node; None if it stays, and its parts are visited."""
 
 End: TypeAlias = Callable[[ast.Call], Sequence[ast.stmt]]
 """The statements for one that only calls a function, such as ``answer``."""
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-"""What has variables and an end of its own."""
+"""The nodes with their own scope."""
 
 
 class Substitution(ast.NodeTransformer):
     """Changes the trees of statements, from the outside to the inside.
 
     Args:
-        rules: What stands for nodes, by their types.
-        ends: What stands for statements that are a call, by the names of the functions.
+        rules: The replacements of nodes, by their types.
+        ends: The replacements of statements that are a call, by the names of the functions.
         enters_functions: Whether functions and classes of the program are changed, too.
     """
 
@@ -46,17 +46,17 @@ class Substitution(ast.NodeTransformer):
         return self._depth > 0
 
     def all(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
-        """The statements with what stands for their parts."""
+        """The statements with their parts replaced."""
         tree = self.generic_visit(ast.Module([*body], []))
         changed: list[ast.stmt] = ast.fix_missing_locations(tree).body  # type: ignore[attr-defined]
         return changed
 
     def inside(self, node: ast.AST) -> Any:
-        """A node with what stands for its parts."""
+        """A node with its parts replaced."""
         return self.generic_visit(node)
 
     def visit(self, node: ast.AST) -> Any:
-        """What stands for a node."""
+        """The replacement of a node."""
         if not self._enters_functions and isinstance(node, FUNCTIONS):
             return node
         is_function = isinstance(node, (ast.FunctionDef, ast.Lambda))

@@ -1,9 +1,8 @@
-"""Proves the code of a run: runs it from the state before the run, and compares all values.
+"""Verifies the code of a run: runs it from the state before the run, and compares all values.
 
-It runs in a transaction that is undone, as is what it does to files, so that nothing is changed.
-The files that the run wrote are put back before, and compared after, like values. Databases and
-other processes are not covered. What needs approval is not repeated: neither calls, nor what code
-asks a person before.
+It runs in a transaction that is undone, with its changes of files, so that nothing is changed. The
+files that the run wrote are restored first, and compared afterwards, like values. Databases and
+other processes are not covered. Calls and acts of code that need approval are not repeated.
 """
 
 from __future__ import annotations
@@ -61,12 +60,12 @@ _NOTED = "__archytas_noted__"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A value that is not as it was in the run.
+    """A value that differs from that of the run.
 
     Attributes:
-        what: Which value.
-        before: What it was in the run.
-        now: What it is.
+        what: The name of the value.
+        before: The value in the run.
+        now: The current value.
     """
 
     what: str
@@ -78,7 +77,7 @@ class Difference:
 
     @property
     def change(self) -> str:
-        """What it was and is; of two tables with the same columns and rows, their cells."""
+        """The old and new value; for two tables with the same columns and rows, their cells."""
         cells = _cells_that_differ(self.before, self.now)
         return cells or f"{shown(self.before)} → now {shown(self.now)}"
 
@@ -88,7 +87,7 @@ _MOST_COMPARED = 100_000
 
 
 def _cells_that_differ(before: Any, now: Any) -> str:
-    """The cells in which two tables differ; empty where they differ in more than that."""
+    """The cells in which two tables differ; empty if they differ in more than cells."""
     tables = [table_of(each) for each in (before, now)]
     old, new = tables
     if old is None or new is None or old.labels != new.labels or old.size != new.size:
@@ -113,15 +112,15 @@ def _cells_that_differ(before: Any, now: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether the code of a run gives the values of the run.
+    """The comparison of the code of a run with the values of the run.
 
     Attributes:
         equal: How many values are equal.
         values: How many values were compared.
         differences: Those that are not equal.
-        why: Why the code could not be run to its end; empty if it was.
+        why: Why the code could not finish; empty if it did.
         not_compared: The values that cannot be compared, such as a figure, each with its type.
-        not_covered: What was not restored afterwards.
+        not_covered: Effects that were not undone afterwards.
         was_run: Whether the code was run.
     """
 
@@ -156,7 +155,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Stands for a value of which only a description is left: the object has changed since."""
+    """Stands for a value of which only the description remains: the object has changed since."""
 
     text: str
 
@@ -166,7 +165,7 @@ _NOT_CHANGED = Gone("not changed")
 
 
 def shown(value: Any) -> str:
-    """A value, or what it is or was, in a line."""
+    """A value, or its description, on one line."""
     return value.text if isinstance(value, Gone) else reads.shown(value)
 
 
@@ -184,8 +183,8 @@ def verify(
     Args:
         code: The code of the run.
         recorded: The run.
-        later: What the runs after it changed, the last one first.
-        from_now: Whether to begin with the variables as they are, not as they were before it.
+        later: The changes of the runs after it, the last one first.
+        from_now: Whether to begin with the current variables, not with those before the run.
     """
     if any(made.outcome.place for made in code.verbatim):
         return _verified_in_copy(code, recorded, later, from_now=from_now)
@@ -201,7 +200,7 @@ def verify(
 
 
 def _refuse(kind: AskBefore, target: str) -> NoReturn:
-    """Refuse what a person was asked about when the code ran: that was for one time."""
+    """Refuse acts that a person approved when the code ran: the approval was for that time only."""
     raise PermissionError(f"{kind}: {target!r} asks for approval; run the code yourself")
 
 
@@ -248,7 +247,7 @@ def _with_files(proof: Proof, done: Sequence[Effect], now: Sequence[Effect]) -> 
 
 
 def has_times(head: bytes) -> bool:
-    """Whether a file that begins so says when it was written: an archive, PDF, or database."""
+    """Whether a file with this beginning contains its time: an archive, PDF, or database."""
     return head.startswith((b"PK", b"\x1f\x8b", b"%PDF", b"\x89HDF", b"SQLite format 3"))
 
 
@@ -305,7 +304,7 @@ def _verified(
             watched = tried if from_now else transaction(namespace=variables)
             with nullcontext() if from_now else watched:
                 compared.run()
-            # What code in a copy changed there was never a change of the notebook.
+            # Changes in a copy were never changes of the notebook.
             if not any(made.outcome.place for made in code.verbatim):
                 compared.note_changes(watched.diff)
             proof = compared.proof()
@@ -368,7 +367,7 @@ def _unknown_state(recorded: Recorded, notes: tuple[NotCovered, ...], other: Seq
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """A value, and what it was at the time: it may be restored to something else later."""
+    """A value with its content at the time: it may be restored to another one later."""
 
     value: Any
     text: str
@@ -400,7 +399,7 @@ class _Value:
 
 
 def _noting_calls(source: str, functions: Sequence[str]) -> str:
-    """Code in which each call of a tool's function notes what it returns.
+    """Code in which each call of a tool's function records its result.
 
     A function is named by its number: before Python 3.12, a quote may end the f-string around it.
     """
@@ -437,7 +436,7 @@ class _Comparison:
     # ── running ───────────────────────────────────────────────────────────────────────────────────
 
     def run(self) -> None:
-        """Run all blocks; what one raises ends this."""
+        """Run all blocks; an exception of one ends this."""
         output = Capture()
         with self._functions_there(), tools_refused(), capturing([output], output):
             token = current_capture.set(output)
@@ -462,7 +461,7 @@ class _Comparison:
             self._answer = self._variables.get(self._code.answer.name)
 
     def note_changes(self, diff: Diff) -> None:
-        """Note what the code has changed."""
+        """Record the changes of the code."""
         self._changed = set(reads.variables_of(diff))
 
     def _run_block(self, block: Block) -> None:
@@ -503,7 +502,7 @@ class _Comparison:
                     variables[name] = value
 
     def _noting(self, function: Callable[..., Any], number: int) -> Callable[..., Any]:
-        """A function as the code has it, which notes what it returns."""
+        """A function of the code that records its results."""
         tool = [*self._code.tools.values()][number]
 
         def noted(*args: Any, **kwargs: Any) -> Any:
@@ -543,7 +542,7 @@ class _Comparison:
         expected = self._code.calls
         made = [made.call.name for made in expected]
         if made != [each.tool.name for each in self._values]:
-            if self._code.answer.has_value:  # which may be the same
+            if self._code.answer.has_value:  # they may be the same
                 self._compare_answer()
             made_now = count(len(self._values), "call")
             why = f"it made {made_now}, and the run {len(expected)}"
@@ -573,7 +572,7 @@ class _Comparison:
     def _compare(
         self, what: str, call_id: str, before: Any, now: Any, content: Fingerprint
     ) -> None:
-        """Compare a value with what the call returned, as it was then."""
+        """Compare a value with the result of the call, as it was then."""
         then = fingerprint(before)
         returned = self._reads.returned.get(call_id)
         if returned is not None and returned.content.digest != then.digest:
@@ -588,7 +587,7 @@ class _Comparison:
             self._differs(what, before, now)
 
     def _compare_variables(self) -> None:
-        """Compare what the code has left in the variables with what the run has left there."""
+        """Compare the variables after the code with those after the run."""
         known = {*self._code.names, *self._code.results, self._recorded.out}
         known |= {made.outcome.stored for made in self._code.calls}
         for name, left in self._reads.left.items():
@@ -602,7 +601,7 @@ class _Comparison:
             self._differs(f"the variable {name!r}", _NOT_CHANGED, now)
 
     def _compare_variable(self, name: str, left: Noted | Unchanging | None) -> None:
-        """Compare a variable with what the run has left in it; None if it was deleted."""
+        """Compare a variable with its value after the run; None if it was deleted."""
         what = f"the variable {name!r}"
         if name not in self._variables:
             self._count += 1
@@ -638,5 +637,5 @@ class _Comparison:
 
 
 def same(before: Any, now: Any) -> bool:
-    """Whether two values have the same content; what cannot be read must be the same object."""
+    """Whether two values have the same content; unreadable parts must be the same objects."""
     return before is now or fingerprint(before).digest == fingerprint(now).digest
