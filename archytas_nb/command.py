@@ -119,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
             )  # fmt: skip
             added.add_argument(
                 "--forget", action="store_true",
-                help="forget what endpoints refused, so that the next question finds it out again",
+                help="forget what endpoints refused, so that the next question tries it again",
             )  # fmt: skip
     return parser
 
@@ -407,7 +407,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
             text = f"{first!r} {at} is not available there; {why}; available models: {few}"
             return f"{text}{_ends(model)}", False
         if model.name != first:
-            why += f"; the default {first!r} is not available there, so the next one answers"
+            why += f"; the default {first!r} is not available there, so the next one is used"
         number = f"the endpoint serves {count(len(served), 'model')}"
         return f"{model.name!r} {at} is available; {why}; {number}{_ends(model)}", True
     except (ArchytasError, UsageError, TraitError) as error:
@@ -460,7 +460,7 @@ def forget() -> str:
     """Forget what endpoints refused, and return a message for the user."""
     number = learnt.forget()
     if not number:
-        return "nothing is known of what endpoints refuse"
+        return "no refused features of endpoints are recorded"
     return f"forgot {count(number, 'feature')} that endpoints refused; the next question tries them"
 
 

@@ -333,7 +333,7 @@ class Run(Generic[T_co]):
         """The calls, if they were not watched."""
         if self.is_watched:
             return ()
-        return (ev.NotCovered("", "what the calls of this question changed"),)
+        return (ev.NotCovered("", "the changes of this question"),)
 
     @property
     def steps(self) -> list[Step]:
@@ -507,7 +507,7 @@ class Run(Generic[T_co]):
         from archytas_nb.code.recorded import Recorded
 
         if self.ending is None:
-            raise RuntimeError("the run has not ended yet: it has no code")
+            raise RuntimeError("the run has not ended yet, so it has no code: wait for its end")
         return Recorded(
             self.question,
             self.events,

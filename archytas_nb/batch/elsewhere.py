@@ -137,7 +137,9 @@ class Elsewhere:
                     return
         finally:
             jobs.pop(token, None)
-        raise ExecutorError(f"the executor {_named(self._given)} runs nothing: {why}. {advice}")
+        raise ExecutorError(
+            f"the executor {_named(self._given)} does not run anything: {why}. {advice}"
+        )
 
     def check(self, parcel: Parcel) -> None:
         """Have a process read a parcel, before anything is paid.
@@ -512,7 +514,7 @@ class SentCalls:
             result.status == "failed" and result.kind != EXECUTOR_FAILURE
         )
         if self._begun and not is_known:
-            why = result.error or "the row was not asked about to its end"
+            why = result.error or "the question about the row did not finish"
             end = RowResult("unknown", error=_may_have_run(self._begun, why))
             return _with_costs(end, result)
         return result

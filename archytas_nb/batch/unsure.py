@@ -61,7 +61,7 @@ class Sure:
             )
         if unsure is not None and is_planned:
             raise argument_error(
-                f"unsure is {unsure!r}, and the map is planned: a program tells no probabilities. "
+                f"unsure is {unsure!r}, and the map is planned: a program has no probabilities. "
                 "Leave out unsure= or plan="
             )
         self._least = unsure

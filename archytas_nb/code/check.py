@@ -103,11 +103,11 @@ def _reason_for_silence(code: Code, recorded: Recorded) -> str:
     if not recorded.answer:
         return "there is no answer"
     if reads is None:
-        return "what its calls read was not noted"
+        return "the data that its calls read were not recorded"
     if reads.effects:
         what, which = next(iter(reads.effects.items()))
         return f"it depends on {what}: {which}"
     has_code = any(block.is_verbatim for block in code.blocks)
     if not (code.calls or has_code or code.answer.has_value or reads.looked):
-        return "no call was made: the answer is the model's own"
+        return "the model answered without calling a tool"
     return ""

@@ -230,7 +230,7 @@ class _Derivation:
         elif tool.function is ask_user:
             self._person(made)
         elif any(each.injected == "run" for each in tool.parameters):
-            self._kept(made, f"{tool.name} was called with the run itself, and returned this")
+            self._kept(made, f"{tool.name} uses the run that calls it, and returned this")
         else:
             self._statement(made, tool)
 
@@ -254,7 +254,7 @@ class _Derivation:
         """Add a comment on the changes of a stopped call."""
         if made.outcome.diff:
             what = f"{made.call.name} was stopped after it had changed {_changed(made)}"
-            self._code.blocks.append(Block("", [f"{what}: the code does not do that"]))
+            self._code.blocks.append(Block("", [f"{what}: the code leaves that out"]))
 
     def _is_repeated(self, made: RecordedCall, tool: Tool) -> bool:
         """Whether an equal call returned this before, and this one certainly changed nothing."""
@@ -397,7 +397,8 @@ class _Derivation:
             if found is not None:
                 notes.append(f"a guess: {_shown(each)} is {found}")
             elif _is_number(each) and not self._is_usual(each, parameter):
-                notes.append(f"{_shown(each)} is a number of the model's own")
+                why = "was chosen by the model, not taken from the question or a result"
+                notes.append(f"{_shown(each)} {why}")
             return found
 
         try:

@@ -175,14 +175,14 @@ class _Translation:
             changed += self._statement(statement)
         changed = Substitution(ends={PROGRAM_SHOW: _without_show}).all(changed)
         if _mentions(changed, PROGRAM_SHOW):
-            raise CannotTranslate("it uses what show returns")
+            raise CannotTranslate("it uses the return value of show")
         plain = PlainProgram("", calls=[each for each in self._calls if each.is_done])
         if self._program.has_answer:
             plain.answer = self._caller.new_name(self._caller.answer_name())
             changed = _with_answer(changed, plain.answer, self._caller.new_name)
             plain.answer_notes = list(self._made_up(body))
         elif _mentions(changed, PROGRAM_ANSWER):
-            raise CannotTranslate("it names answer, and gave none")
+            raise CannotTranslate("it mentions answer, but gave no answer")
         if _mentions(changed, PROGRAM_GIVE_UP):
             changed = Substitution(ends={PROGRAM_GIVE_UP: _raised}).all(changed)
         plain.source = self._source.text(changed)
@@ -212,7 +212,7 @@ class _Translation:
             raise CannotTranslate("it is not known which statement of it failed")
         there = [each for each in self._calls if self._is_in(each, failed)]
         if any(each.is_done or each.has_failed_late for each in there):
-            raise CannotTranslate("it failed in a statement of which some calls were made")
+            raise CannotTranslate("it failed in a statement after some of its calls were made")
         is_simple = isinstance(failed, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign))
         if not is_simple and Bindings(failed).bound:
             raise CannotTranslate("it failed in a statement with several parts")
@@ -385,7 +385,9 @@ class _Translation:
         if any(each == value for each, _ in numbers_in(listed)):
             return
         if not self._caller.results.is_known(value):
-            self._notes.append(f"{value!r} is a number of the model's own")
+            self._notes.append(
+                f"{value!r} was chosen by the model, not taken from the question or a result"
+            )
 
     def _converted(
         self, parameter: Parameter, value: ast.expr, made: Sequence[RecordedCall]
@@ -608,7 +610,7 @@ def _with_answer(body: list[ast.stmt], name: str, new_name: Callable[[str], str]
     except CannotTranslate:
         changed = _raising(body, name, new_name("Answered"), new_name("ended"))
     if _mentions(changed, PROGRAM_ANSWER) and name != PROGRAM_ANSWER:
-        raise CannotTranslate("it gives its answer inside of an expression")
+        raise CannotTranslate("it calls answer inside an expression")
     return changed
 
 
@@ -616,7 +618,7 @@ def _answered_value(call: ast.Call) -> ast.expr:
     """The value that is passed to ``answer``."""
     values = given(call)
     if len(values) != 1:
-        raise CannotTranslate("it gives its answer in a form of its own")
+        raise CannotTranslate("it calls answer in an unusual form")
     return values[0]
 
 
@@ -654,9 +656,9 @@ def _answered(body: Sequence[ast.stmt], name: str, *, in_loop: bool) -> list[ast
                 _answered(rest, name, in_loop=True) if in_loop else []
             )]  # fmt: skip
         if not isinstance(statement, (ast.For, ast.While)) or in_loop:
-            raise CannotTranslate("the answer is given inside of another statement")
+            raise CannotTranslate("answer is called inside another statement")
         if statement.orelse or _has_break(statement):
-            raise CannotTranslate("the answer is given in a loop that is left in several ways")
+            raise CannotTranslate("answer is called in a loop that ends in several ways")
         statement.body = _answered(statement.body, name, in_loop=True)
         statement.orelse = _answered(rest, name, in_loop=False)
         return [*before, statement]

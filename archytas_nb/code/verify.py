@@ -201,7 +201,7 @@ def verify(
 
 def _refuse(kind: AskBefore, target: str) -> NoReturn:
     """Refuse acts that a person approved when the code ran: the approval was for that time only."""
-    raise PermissionError(f"{kind}: {target!r} asks for approval; run the code yourself")
+    raise PermissionError(f"{kind}: {target!r} needs your approval; run the code yourself")
 
 
 def _effects_of(recorded: Recorded) -> tuple[Effect, ...]:
@@ -334,7 +334,7 @@ def _reason_not_to_run(code: Code, recorded: Recorded) -> str:
                 approved.add(name)
     approved |= {made.call.name for made in in_kernel if made.outcome.decision}
     if approved:
-        return f"{min(approved)!r} asks for approval; run the code yourself"
+        return f"{min(approved)!r} needs your approval; run the code yourself"
     return ""
 
 
@@ -361,7 +361,7 @@ def _unknown_state(recorded: Recorded, notes: tuple[NotCovered, ...], other: Seq
             return f"the run changed {names}, which was not watched, so it cannot be restored"
         return f"{', '.join(other)} changed since"
     if not recorded.is_watched and recorded.reads is None:
-        return "what the run changed was not watched, so the state before it is not known"
+        return "changes of the run were not watched, so the state before it is not known"
     return ""
 
 

@@ -445,7 +445,7 @@ def _undone(effect: Effect, store: Store, *, force: bool) -> Left | None:
     if effect.before is None or effect.after is None:
         return Left(effect, f"{effect.kind}; this cannot be undone")
     if not effect.can_be_undone:
-        return Left(effect, "what was there was not kept")
+        return Left(effect, "its earlier content was not kept")
     path = Path(effect.target)
     if not force and not store.keep(path).is_same(effect.after):
         return Left(effect, "it was changed since", is_changed=True)

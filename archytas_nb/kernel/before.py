@@ -56,7 +56,7 @@ def change_outside(path: str) -> None:
 _FUNCTIONS = {
     "network": (connect, "This code of the model wants to use the network."),
     "process": (start, "This code of the model wants to start a program, or to end one."),
-    "delete": (delete, "This code of the model wants to delete what was there before."),
+    "delete": (delete, "This code of the model wants to delete something that existed before."),
     "outside": (change_outside, "This code of the model wants to write outside of your folder."),
 }
 

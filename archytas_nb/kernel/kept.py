@@ -60,7 +60,7 @@ def kept(namespace: Namespace, tell: Callable[[str], Any], *, runs_code: bool) -
             yield
     finally:
         for what in before.put_back():
-            tell(f"{what} after the call: what belongs to the user stays as it was.\n")
+            tell(f"{what} after the call: the streams and variables of the user stay unchanged.\n")
 
 
 # ── acts that are refused ─────────────────────────────────────────────────────────────────────────

@@ -389,10 +389,8 @@ class ServerConnection:
         request = response.request
         is_of_session = request.method == "POST" and "mcp-session-id" in request.headers
         if is_of_session and response.status_code in (400, 404):
-            self._lost = (
-                f"it answers with HTTP {response.status_code}, as servers do that do not know the "
-                "session any more"
-            )
+            status = response.status_code
+            self._lost = f"it answers with HTTP {status}: the session has probably expired"
 
     @contextlib.asynccontextmanager
     async def _transport(self, reader: Reader) -> AsyncIterator[Any]:

@@ -63,8 +63,8 @@ class Default:
         self._told = name
         return (
             f"the default model {before!r} is not available at {self._base_url!r}"
-            f"{end_of(self._base_url, before)}, so the next default, {name!r}, answers. To choose "
-            "another one, set the model"
+            f"{end_of(self._base_url, before)}, so the next default, {name!r}, is used. To "
+            "choose another one, set the model"
         )
 
 

@@ -250,7 +250,7 @@ def _logprobs(request: Request, form: Capabilities, text: str) -> Iterator[Chang
             "",
             lambda form: replace(form, without=form.without | {"logprobs"}),
             "'logprobs'",
-            "how sure the model is, is told by several answers, because 'logprobs' is left out",
+            "certainty is estimated from several answers, because 'logprobs' is left out",
             NAMED if re.search(r"\b(?:top_)?log_?probs?\b", text) else 0,
             is_rare=True,
         )
@@ -380,7 +380,7 @@ def _images(request: Request, form: Capabilities, text: str) -> Iterator[Change]
             str(most),
             lambda form: replace(form, images=most),
             "images",
-            f"{few} are sent, and a line of text in the place of the others",
+            f"{few} are sent, and a line of text in place of the others",
             NAMED,
             is_rare=True,
         )
@@ -390,7 +390,7 @@ def _images(request: Request, form: Capabilities, text: str) -> Iterator[Change]
         " ".join(sorted(found)[:_LISTED]),
         lambda form: replace(form, unseen=form.unseen | found),
         "images",
-        "a line of text is sent in the place of the images",
+        "a line of text is sent in place of the images",
         _spoken_of("images", text),
         is_rare=True,
     )

@@ -90,11 +90,13 @@ class Found(NamedTuple):
         if lost:
             text = f"the endpoint refused the request, so {'; '.join(lost)}"
             if self.doubted:
-                text += " (the next requests show which of it is necessary)"
+                text += " (the next requests show which of these changes are necessary)"
             yield Notice("form", text)
         if given_back:
             text = "; ".join(given_back)
-            yield Notice("form", f"the endpoint accepts this, so it is no longer true that {text}")
+            yield Notice(
+                "form", f"the endpoint accepts this now, so this no longer applies: {text}"
+            )
 
 
 def adapt_request(

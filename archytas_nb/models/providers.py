@@ -48,7 +48,7 @@ def from_prefix(name: str, factory: ModelFactory) -> Any:
     if provider:
         return factory(prefix, provider, rest or None)
     if not rest:
-        raise ConfigurationError(f"model {name!r} names no model; expected '{prefix}:MODEL'")
+        raise ConfigurationError(f"model {name!r} has no model name; expected '{prefix}:MODEL'")
     return _entry_point_model(tuple(added), rest)
 
 

@@ -19,7 +19,7 @@ _OPTIONS = {
     "replay": "replay the cassettes of notebooks and tests; fail on unrecorded requests",
     "update": "replay what is recorded, record what is missing, remove what is no longer used",
     "record": "record all cassettes again, and save the outputs of the notebooks",
-    "check": "replay the notebooks, and fail if an answer does not hold any more at the end",
+    "check": "replay the notebooks, and fail if an answer no longer holds at the end",
     "live": "ignore the cassettes: call the model, and do not compare notebook outputs",
 }
 

@@ -258,7 +258,9 @@ class NotebookRun(pytest.Item):
         if not text.endswith("\n"):
             text = f"{text}\n"
         if text != self.path.read_text("utf-8"):
-            OutputFile(self.path, "the notebook", "Its cells have run; it is as it was").write(text)
+            OutputFile(
+                self.path, "the notebook", "Its cells have run; the file is unchanged"
+            ).write(text)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show a cell's error as the notebook would."""

@@ -105,7 +105,7 @@ def _checked(thing: Any) -> str | None:
         return None
     name = f"{thing.__qualname__!r} of {Path(file.path).name!r}"
     if after is None:
-        return f"{name} is not in the file any more; this notebook still has it."
+        return f"{name} is no longer in the file; this notebook still has it."
     new = [truncate_line(each, _LINE) for each in after if each not in before][:_LINES]
     news = f" The file has now: {'; '.join(new)}" if new else ""
     return f"{name} was changed in the file, and this notebook still has the earlier one.{news}"

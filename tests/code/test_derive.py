@@ -119,7 +119,7 @@ def test_a_number_that_a_call_got_is_marked_once() -> None:
     shipped = ("ship", {"order_id": 55, "sku": "XK-12"})
     run = asked([ship], shipped, ("final_answer", "Order 55 is on its way, of 77"))
     assert "55 is not" not in run.code()
-    assert "# 55 is a number of the model's own" in run.code()
+    assert "# 55 was chosen by the model, not taken from the question or a result" in run.code()
     assert "# 77 is not a result" in run.code()
 
 
@@ -142,7 +142,7 @@ def test_failed_calls_go_and_dependent_values_are_variables() -> None:
     assert 'order_id=order_result["id"]' in run.code()
     assert 'sku=order_result["lines"][0]["sku"]' in run.code()
     assert "# a guess: 4711 is" in run.code()
-    assert "# 7.5 is a number of the model's own" in run.code()
+    assert "# 7.5 was chosen by the model, not taken from the question or a result" in run.code()
     proved(run, 2)
 
 

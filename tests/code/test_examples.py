@@ -26,10 +26,10 @@ EXAMPLES = [
     pytest.param("08_your_data", 6, 0),
 ]
 """Those in which tools are called with %agent, with the least number of proofs and of runs that are not proved,
-as a tool that they call asks for approval; each run is proved three times, alone and for two files."""
+as a tool that they call needs your approval; each run is proved three times, alone and for two files."""
 PROVE = 'print(get_ipython().run_line_magic("agent_code", ""))'
 """Unlike the magic alone it leaves `_` as it is, which the next cell may use."""
-UNPROVED = "asks for approval; run the code yourself"
+UNPROVED = "needs your approval; run the code yourself"
 
 
 def shown(cell: dict[str, object]) -> str:

@@ -335,7 +335,7 @@ def test_an_import_of_a_later_cell_that_has_to_be_the_first(book: Notebook, tmp_
 def test_a_tool_that_calls_one_with_approval_requires_approval(book: Notebook) -> None:
     book.run(SEND)
     book.ask("--approve auto Send 70", ("send", {"number": 70}), ("final_answer", "sent"))
-    assert "asks for approval" in str(book.run("%agent_code --as sent"))
+    assert "needs your approval" in str(book.run("%agent_code --as sent"))
     book.run(book.next[-1])
     assert toolbox["sent"].may_require_approval
 

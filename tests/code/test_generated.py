@@ -202,7 +202,7 @@ def law(protocol: str, operations: list[Op]) -> None:
         assert f"={value}" not in statements
         assert f", {value})" not in statements
     for value in script.made_up:
-        assert f"{value} is a number of the model's own" in code
+        assert f"{value} was chosen by the model, not taken from the question or a result" in code
 
     fresh: dict[str, Any] = {**tools(), "log": Log(), "v0": "mine", "grow_result": "mine"}
     exec(compile(code, "<code>", "exec"), fresh)

@@ -249,7 +249,7 @@ def test_what_needs_approval_is_not_run_again_by_other_ways(within: str) -> None
         "?"
     )
     assert sent == [5]
-    assert "asks for approval" in run.verify().why
+    assert "needs your approval" in run.verify().why
     assert sent == [5]
 
 
@@ -310,7 +310,7 @@ def test_what_code_asks_a_person_before_is_not_done_again(
         person_elsewhere.reset(token)
     assert len(person.prompts) == len(asks_before)
     assert proof.holds is not bool(asks_before)
-    assert ("asks for approval" in proof.why) is bool(asks_before)
+    assert ("needs your approval" in proof.why) is bool(asks_before)
     assert sent.read_text() == "x\n" * (2 - len(asks_before))
 
 

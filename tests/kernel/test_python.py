@@ -275,7 +275,7 @@ def test_no_variables_are_read_if_nothing_is_watched(monkeypatch: pytest.MonkeyP
     made = asked("x = 1", names={}, python="unwatched")
     assert made.diff.changes == ()
     assert made.undo() == made.diff.not_watched
-    assert [str(each) for each in made.undo()] == ["what the calls of this question changed"]
+    assert [str(each) for each in made.undo()] == ["the changes of this question"]
 
 
 def test_unwatched_objects_are_listed_once_and_libraries_are_not_shown() -> None:

@@ -79,7 +79,7 @@ def test_images_are_replaced_with_text_for_an_endpoint_without_vision() -> None:
         again, _ = complete(told(server), messages=PICTURE)
     assert reply.text == "fine"
     assert [each.text for each in seen if isinstance(each, Notice)] == [
-        "the endpoint refused the request, so no images are sent, and a line of text in the place of the others"
+        "the endpoint refused the request, so no images are sent, and a line of text in place of the others"
     ]
     assert not any(isinstance(each, Notice) for each in again)
     assert len(server.chats) == 3
