@@ -54,6 +54,21 @@ def running_cell(shell: Any) -> tuple[str, str]:
         return "", ""
 
 
+def cell_request(kernel: Any) -> dict[str, Any]:
+    """The message that the front end sent to run the cell; empty where there is none."""
+    try:
+        return dict(kernel.get_parent("shell"))
+    except (AttributeError, TypeError):
+        return {}
+
+
+def is_notebook(kernel: Any) -> bool:
+    """Whether a notebook runs the cell, and a person can be asked."""
+    # A console has a person too, but draws no widgets and updates. Only a notebook names its cell.
+    is_cell = "cellId" in cell_request(kernel).get("metadata", {})
+    return is_cell and bool(getattr(kernel, "_allow_stdin", False))
+
+
 def is_console(kernel: Any) -> bool:
     """Whether a person asks from a front end that shows text alone, and never changes it.
 

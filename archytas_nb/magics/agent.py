@@ -30,6 +30,7 @@ from archytas_nb.errors import (
     RunInterrupted,
     ToolTimeout,
 )
+from archytas_nb.magics.first_sign import FirstSign
 from archytas_nb.magics.line import (
     line_magic_with,
     parser_of,
@@ -359,8 +360,10 @@ class ArchytasNB(SettingTraits, Magics):
         __tracebackhide__ = True
         try:
             here = cell_of(self.shell)
-            asked = self._read(text, args, names, here)
-            return self._answered(*asked, args, here, written=text, silent=silent)
+            has_trace = not (args.dry_run or self._is_quiet(args))
+            with FirstSign(self.shell, is_wanted=has_trace) as sign:
+                asked = self._read(text, args, names, here)
+                return self._answered(*asked, args, here, sign, written=text, silent=silent)
         except (ArchytasError, RunInterrupted) as error:
             is_shown = getattr(error, "run", None) is not None and not self._is_quiet(args)
             raise without_frames(error, is_shown=is_shown) from None
@@ -491,6 +494,7 @@ class ArchytasNB(SettingTraits, Magics):
         keywords: dict[str, Any],
         args: Any,
         cell: Cell,
+        sign: FirstSign,
         *,
         written: str,
         silent: bool,
@@ -530,6 +534,7 @@ class ArchytasNB(SettingTraits, Magics):
                 written,
                 keywords["images"],
                 ran.seconds_waited(),
+                place=sign.take(),
             ) as view:
                 traces.append(view)
                 try:
@@ -543,7 +548,7 @@ class ArchytasNB(SettingTraits, Magics):
         self._check_is_free()
         self.after.close()
         if args.background and shown == "live":
-            return self._begun(setup, asked, out, args, cell, written, keywords)
+            return self._begun(setup, asked, out, args, cell, written, keywords, sign)
         run = self.history.ask(ask, origin, cell, new=args.new)
         again = partial(self._ask_below, setup=setup, first=question, keywords=keywords)
         self.after.add(run, traces[-1], again)
@@ -579,7 +584,7 @@ class ArchytasNB(SettingTraits, Magics):
 
     def _begun(
         self, setup: RunSetup, asked: Question, out: str | None, args: Any, cell: Cell,
-        written: str, keywords: dict[str, Any],
+        written: str, keywords: dict[str, Any], sign: FirstSign,
     ) -> Run:  # fmt: skip
         """Begin a question in the background."""
         from archytas_nb.loop.record import Inbox
@@ -599,6 +604,7 @@ class ArchytasNB(SettingTraits, Magics):
                 written,
                 keywords["images"],
                 ran.seconds_waited(),
+                place=sign.take(),
             )
 
         def ended(run: Run) -> None:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from archytas_nb import settings
+from archytas_nb.namespace import is_notebook
 
 Way = Literal["controls", "input"]
 """How a person is asked."""
@@ -19,14 +20,6 @@ Way = Literal["controls", "input"]
 _SECONDS_TO_SEND = 0.2  # at most
 _SECONDS_TO_CONNECT = 1.0  # until a front end has answered to its first widget; 0.1 s is usual
 _without: set[int] = set()  # kernels, by id, whose front end has not made a subshell
-
-
-def cell_request(kernel: Any) -> dict[str, Any]:
-    """The message that the front end sent to run the cell; empty where there is none."""
-    try:
-        return dict(kernel.get_parent("shell"))
-    except (AttributeError, TypeError):
-        return {}
 
 
 def keep_busy(kernel: Any, request: dict[str, Any]) -> None:
@@ -47,13 +40,6 @@ def send(kernel: Any) -> None:
     sent = threading.Event()
     thread.schedule(sent.set)  # after what was displayed before
     sent.wait(_SECONDS_TO_SEND)
-
-
-def is_notebook(kernel: Any) -> bool:
-    """Whether a notebook runs the cell, and a person can be asked."""
-    # A console has a person too, but draws no widgets and updates. Only a notebook names its cell.
-    is_cell = "cellId" in cell_request(kernel).get("metadata", {})
-    return is_cell and bool(getattr(kernel, "_allow_stdin", False))
 
 
 def has_subshell(kernel: Any) -> bool:

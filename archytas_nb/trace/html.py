@@ -404,6 +404,12 @@ def phase_html(phase: str) -> Html:
     return element("div", phase, role="status", title=phase, style=f"{_FACTS};{_CUT}")
 
 
+def sign_html(phase: str, name: str) -> Html:
+    """What a run does now, where the line of its trace will stand; `name` is a class."""
+    line = element("div", phase_html(phase), style=_LINE)
+    return element("div", line, class_=f"{CLASSES} {name}", style=f"{ROOT};margin:0")
+
+
 def passed_html(passed: str) -> Html:
     """The times, the step and the tokens of a run that goes on."""
     return element("div", passed, role="timer", title=passed.strip(), style=f"{_PASSED};{_CUT}")

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from archytas_nb import settings
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import Inbox
-from archytas_nb.namespace import is_console
+from archytas_nb.namespace import cell_request, is_console, is_notebook
 from archytas_nb.tools.render import rich_name
 from archytas_nb.trace import bundle, front_end, header, reopened
 from archytas_nb.trace import html as draw
@@ -68,14 +68,14 @@ def display_mode(shell: Any) -> Mode:
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return "terminal"
-    if front_end.is_notebook(kernel):
+    if is_notebook(kernel):
         return "live"
     return "console" if is_console(kernel) else "static"
 
 
 def _code_of_cell() -> str:
     """The source of the cell that runs; empty if it is not known."""
-    request = front_end.cell_request(front_end.current_kernel())
+    request = cell_request(front_end.current_kernel())
     return str(request.get("content", {}).get("code", ""))
 
 
@@ -109,6 +109,7 @@ class TraceView:
         written: The question as the person wrote it, with lookups.
         images: Those sent with the question, in base64.
         waited: Seconds that its cell has waited for other cells.
+        place: The handle of an output in whose place the trace is to be shown.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class TraceView:
         waited: float = 0.0,
         *,
         can_tell: bool = True,
+        place: Any = None,
     ) -> None:
         view = fold(question, ())
         written = tidy(written)
@@ -140,7 +142,9 @@ class TraceView:
         self._layer: LiveLayer | TerminalLayer | None = None
         try:
             if mode == "live":
-                self._layer = LiveLayer(self.view, self._displays, inbox, waited, can_tell=can_tell)
+                self._layer = LiveLayer(
+                    self.view, self._displays, inbox, waited, can_tell=can_tell, place=place
+                )
             elif mode in ("terminal", "console"):
                 self._layer = TerminalLayer(Screen(is_console=mode == "console"))
         except Exception:  # noqa: BLE001
@@ -515,6 +519,7 @@ class LiveLayer:
         waited: float = 0.0,
         *,
         can_tell: bool = True,
+        place: Any = None,
     ) -> None:
         import ipywidgets
 
@@ -530,7 +535,7 @@ class LiveLayer:
         self._boxes: dict[int, Any] = {}  # the widget of each step, by its number
         self._all: list[Any] = []
         self._kernel = front_end.current_kernel()
-        self._request = front_end.cell_request(self._kernel)
+        self._request = cell_request(self._kernel)
         self._lock = threading.RLock()
         self._due = threading.Event()
         self._over = threading.Event()
@@ -568,7 +573,7 @@ class LiveLayer:
         parts = [self._header, self._steps, self._now, self._panel, self._place, self._exhibits]
         self._top = self._register(reopened.reopenable(parts, self._shared["layout"]))
         self._top.add_class(_WHOLE)
-        self._begin(self._top)
+        self._begin(self._top, place)
 
     def _box_of_steps(self) -> Any:
         """The box of the steps, which is folded unless the person wants them open."""
@@ -588,9 +593,14 @@ class LiveLayer:
             self._waiting,
         ]
 
-    def _begin(self, top: Any) -> None:
+    def _begin(self, top: Any, place: Any) -> None:
         """Show the copy and the widgets, and start the clock."""
-        self._static: Any = _display(self._copy(), display_id=True)
+        copy = self._copy(doing=self._activity.phase)
+        if place is None:
+            place = _display(copy, display_id=True)
+        else:
+            place.update(copy, raw=True)
+        self._static: Any = place
         self._live: Any = _display(front_end.view_of(top), display_id=True)
         self._clock = self._started_clock()
         LiveLayer._open += 1
@@ -840,11 +850,12 @@ class LiveLayer:
             self._all.remove(box)
             box.close()
 
-    def _copy(self, written: str = "") -> dict[str, str]:
+    def _copy(self, written: str = "", doing: str = "") -> dict[str, str]:
         """The run so far as a static output; the longer it is, the later the next one.
 
         Args:
             written: The part of the answer that has arrived.
+            doing: What is seen until the widgets are.
         """
         self._copied = self._view
         self._copied_answer = written
@@ -858,6 +869,7 @@ class LiveLayer:
             is_asking=self._activity.is_asking,
             has_buttons=self._way == "controls",
             written=written,
+            doing=doing,
         )
         return {**data, "text/html": page}
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from archytas_nb.loop.events import ApprovalForm
 from archytas_nb.trace import html as draw
-from archytas_nb.trace.safe import Html, element, stylesheet
+from archytas_nb.trace.safe import Html, element, join, stylesheet
 from archytas_nb.trace.view import RunView, ending_title
 
 COPY = "archytas-nb-kept-"
@@ -29,6 +29,7 @@ LIVE = "archytas-nb-live-"
 """With the number: the class of its widgets."""
 _UNSEEN_END = "archytas-nb-unseen-end"
 _RESTARTED = "archytas-nb-restarted"
+_SIGN = "archytas-nb-sign"
 # The widgets hide the copy; without them, the copy hides the error that replaces them. When the
 # copy has become the final output, that hides the widgets; so do widgets without their kernel,
 # which a page keeps after a restart, and with some extensions also when it is opened again.
@@ -42,12 +43,14 @@ _HIDE_COPY = (
     ".jp-OutputArea-child:has({1})~.jp-OutputArea-child:has("
     ">[data-mime-type='application/vnd.jupyter.stdout']){{display:none}}"
 )
-# The copy waits until the widgets could have hidden it.
+# The copy waits until the widgets could have hidden it; until then, a line stands in its place.
 _HIDE_ERROR = (
     ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.archytas-nb-trace))"
     "{{display:none}}"
     "@keyframes archytas-nb-wait{{from{{max-height:0;overflow:hidden;visibility:hidden}}}}"
     "{0}{{animation:archytas-nb-wait 3s step-end}}"
+    "@keyframes archytas-nb-leave{{to{{max-height:0;overflow:hidden;visibility:hidden}}}}"
+    f".{_SIGN}{{{{animation:archytas-nb-leave 3s step-end forwards}}}}"
     f":has(+{_DEAD}) {{0}} .{_UNSEEN_END}{{{{display:none}}}}"
     f":has(+{_DEAD}) {{0}} .{_RESTARTED}{{{{display:block!important}}}}"
 )
@@ -75,6 +78,7 @@ def static_copy(
     is_asking: bool = False,
     has_buttons: bool = False,
     written: str = "",
+    doing: str = "",
 ) -> Html:
     """The static copy of a running run, visible only if its widgets are not.
 
@@ -85,6 +89,7 @@ def static_copy(
         is_asking: Whether the person is asked something.
         has_buttons: Whether the call can be decided elsewhere, too.
         written: The part of the answer that has arrived.
+        doing: What is seen until the widgets are, which a page may have to load.
     """
     name = f"{COPY}{number:d}"
     waits = form is not None and not form.decision
@@ -115,7 +120,8 @@ def static_copy(
     ends = element("div", line, class_=_RESTARTED, style="display:none")
     hides = stylesheet(_HIDE_ERROR.format(f".{name}"), linked=True)
     so_far = draw.answer_html(f"{written} …") if written else None
-    return element("div", hides, draw.steps_html(view, so_far, unseen, ends), class_=name)
+    copy = element("div", hides, draw.steps_html(view, so_far, unseen, ends), class_=name)
+    return join(draw.sign_html(doing, _SIGN), copy) if doing else copy
 
 
 def _without_waiting_calls(view: RunView) -> RunView:

@@ -56,6 +56,7 @@ from archytas_nb.trace.text import ending_lines, plain
 from archytas_nb.trace.view import RunView, StepView
 from archytas_nb.words import clock
 from tests.live_kernel import Kernel, live_kernel
+from tests.provisioning.unix_kernels import WARM
 from tests.trace.samples import SAMPLES
 
 
@@ -797,3 +798,45 @@ def test_a_cell_with_only_the_question_keeps_none_of_the_typed_lines(
         assert of_type(messages, "clear_output") == []
         shown = [each["content"]["data"] for each in of_type(messages, "update_display_data")]
         assert any(answer in each.get("text/plain", "") for each in shown)
+
+
+NOTE_IMPORTS = """\
+import sys
+from IPython.display import display
+from archytas_nb.testing import ScriptedModel
+
+class Noted:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("archytas_nb.driver", "archytas_nb.trace", "ipywidgets"):
+            sys.meta_path.remove(self)
+            display({"text/plain": "imports"}, raw=True)
+
+%load_ext archytas_nb
+known = ScriptedModel(("final_answer", "Yes."))
+sys.meta_path.insert(0, Noted())"""
+
+
+@pytest.mark.parametrize("name", ["known", "http:"])
+def test_the_first_question_shows_a_line_before_it_imports_and_the_trace_takes_its_place(
+    tmp_path: Path, name: str
+) -> None:
+    """A person sees that it has begun; a question that cannot be asked leaves no line."""
+    with live_kernel(tmp_path, **{WARM: ""}) as kernel:  # a warm one has imported all
+        assert kernel.run(NOTE_IMPORTS).status == "ok"
+        asked = kernel.run(f"%agent --model {name} Well?", person=True, cell_id="one")
+    shown = of_type(asked.messages, "display_data")
+    first, imports = (each["content"] for each in shown[:2])
+    assert first["data"]["text/plain"] == "starting"
+    assert imports["data"]["text/plain"] == "imports"
+    updates = [
+        each["content"]["data"]
+        for each in of_type(asked.messages, "update_display_data")
+        if each["content"]["transient"] == first["transient"]
+    ]
+    if name == "known":
+        assert "starting" in updates[0]["text/html"]  # until the page shows the widgets
+        assert "Yes." in updates[-1]["text/plain"]
+        assert "starting" not in updates[-1]["text/html"]
+    else:
+        assert asked.status == "error"
+        assert updates == [{"text/html": ""}]
