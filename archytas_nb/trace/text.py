@@ -13,7 +13,7 @@ The text fits on a screen and is the same in every run: no durations, ids or tok
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import unescape
 from itertools import accumulate, pairwise, zip_longest
 
@@ -51,7 +51,8 @@ def plain(view: RunView) -> str:
     beside = ""
     if view.beside:
         beside = f"\n({view.beside})"
-    blocks = [view.question + beside, _steps(view), ending_lines(view)]
+    undone = "\n".join(f"↩ {each}" for each in view.undone)
+    blocks = [view.question + beside, undone, _steps(view), ending_lines(view)]
     lines = "\n\n".join(block for block in blocks if block).split("\n")
     return "\n".join(line.rstrip() for line in lines)
 
@@ -65,10 +66,7 @@ def markdown(view: RunView) -> str:
     if not view.typed:
         answer = views.answer_markdown(view.ending)
 
-    question = f"**{escaped(view.question)}**"
-    if view.beside:
-        question += f" *({escaped(view.beside)})*"
-    blocks = [question]
+    blocks = list(_above_steps(view))
     if steps:
         blocks.append(fenced(steps))
     if title:
@@ -84,6 +82,17 @@ def markdown(view: RunView) -> str:
     if unlinked := views.unlinked(view.ending):
         blocks.append(f"*{escaped(unlinked)}*")
     return "\n\n".join(block for block in blocks if block)
+
+
+def _above_steps(view: RunView) -> Iterator[str]:
+    """The question as Markdown, and that the run was undone."""
+    question = f"**{escaped(view.question)}**"
+    if view.beside:
+        question += f" *({escaped(view.beside)})*"
+    yield question
+    if view.undone:
+        line, *details = view.undone
+        yield " · ".join([f"**↩ {escaped(line)}**", *map(escaped, details)])
 
 
 def _steps(view: RunView) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -425,3 +426,12 @@ def test_no_table_is_too_wide_or_too_long(table: Table, rows: int, width: int) -
     lines = grid_lines(table, rows, width=width)
     assert len(lines) <= rows + 2
     assert max(map(len, lines)) <= width
+
+
+def test_what_was_undone_says_so_before_its_answer() -> None:
+    question, events = SAMPLES["answered"]
+    view = replace(fold(question, events), undone=("Undone at 14:02", "restored: penguins"))
+    for shown in (plain(view), markdown(view)):
+        assert shown.index("Undone at 14:02") < shown.index("restored: penguins")
+        assert shown.index("restored: penguins") < shown.index("Gentoo", len(question) + 10)
+    assert "Undone" not in plain(fold(question, events)) + markdown(fold(question, events))
