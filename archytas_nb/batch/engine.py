@@ -33,6 +33,7 @@ from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.parcel import Parcel, pack
 from archytas_nb.batch.row import ask_elsewhere, ask_row, failed_if_refused
 from archytas_nb.batch.store import OPEN, RowResult, Store, stored
+from archytas_nb.batch.summary import columns_at_a_glance
 from archytas_nb.batch.worker import call_there
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
 from archytas_nb.errors import (
@@ -56,12 +57,13 @@ from archytas_nb.progress import line_writer
 from archytas_nb.settings import value
 from archytas_nb.tools.toolbox import Toolbox
 from archytas_nb.trace.controls import Controls
-from archytas_nb.trace.map_panel import MapPanel, map_panel, progress_html
+from archytas_nb.trace.map_panel import Column, MapPanel, map_panel, progress_html
 from archytas_nb.words import clock, collapse_whitespace, count, without_values
 
 T = TypeVar("T")
 _SAMPLE = 20  # rows after which the cost of all is estimated
 _LOOK = 0.2  # seconds between two lines of progress, and two looks at rows of other kernels
+_GLANCE = 1.0  # seconds between two looks at all answers so far, at least
 _GRACE = 0.3  # seconds for workers after an interrupt
 _FAILURES_SHOWN = 5  # the last ones
 _STREAK = 5  # rows in a row that fail by the endpoint or the executor: the others would, too
@@ -339,6 +341,8 @@ class Map:
         self._inbox = queue.SimpleQueue[Callable[[], object] | None]()  # for the main thread
         self._ending = threading.Lock()
         self._panel: MapPanel | None = None
+        self._columns: list[Column] = []
+        self._glance_due = 0.0
 
     def results(self) -> tuple[list[RowResult], list[Any]]:
         """Ask; for each question its result, and the value of its answer."""
@@ -686,8 +690,19 @@ class Map:
             with self._ending:
                 last = list(self._failures.items())[-_FAILURES_SHOWN:]
             self._panel.draw(
-                [(collapse_whitespace(str(self.todo[key]), 80), why) for key, why in last]
+                [(collapse_whitespace(str(self.todo[key]), 80), why) for key, why in last],
+                self._glance(),
             )
+
+    def _glance(self) -> list[Column]:
+        """The answers so far at a glance; the longer it takes, the less often it is made anew."""
+        began = time.monotonic()
+        if began >= self._glance_due:
+            results = map(self.result, self.counted)
+            answers = [each.answer for each in results if each.status == "done"]
+            self._columns = columns_at_a_glance(answers)
+            self._glance_due = time.monotonic() + max(_GLANCE, 50 * (time.monotonic() - began))
+        return self._columns
 
     def _close_panel(self) -> None:
         panel = self._panel

@@ -90,6 +90,16 @@ def column_of(name: str, values: Sequence[Any]) -> Column | None:
     return Column(name, says=says)
 
 
+def columns_at_a_glance(answers: Sequence[Any]) -> list[Column]:
+    """The answers of a map that goes on, as the model wrote them: by field, or as one column."""
+    if answers and all(isinstance(each, Mapping) for each in answers):
+        names = list(dict.fromkeys(str(name) for each in answers for name in each))
+        found = [column_of(name, [each.get(name) for each in answers]) for name in names]
+    else:
+        found = [column_of("answer", answers)]
+    return [each for each in found if each is not None]
+
+
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"

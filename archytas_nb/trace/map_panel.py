@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archytas_nb import settings
+from archytas_nb.namespace import is_notebook
 from archytas_nb.trace import front_end, safe
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.header import StopButton
@@ -45,7 +46,7 @@ class MapPanel:
 
         self._pause = pause
         self._is_paused = False
-        self._drawn: tuple[tuple[str, str], ...] = ()
+        self._drawn: tuple[Any, ...] = ()
         self._stop = StopButton()
         self._paused = ipywidgets.Button(description="Pause", tooltip="let no other row begin")
         self._retry = ipywidgets.Button(
@@ -76,23 +77,30 @@ class MapPanel:
         self._pause(self._is_paused)
         self._paused.description = "Go on" if self._is_paused else "Pause"
 
-    def draw(self, failures: Sequence[tuple[str, str]]) -> None:
-        """Show the buttons, and the rows that failed last with the reason; on the main thread."""
+    def draw(self, failures: Sequence[tuple[str, str]], columns: Sequence[Column] = ()) -> None:
+        """Show the buttons, and the state of the map below them; on the main thread.
+
+        Args:
+            failures: The rows that failed last, each with the reason.
+            columns: The answers so far at a glance.
+        """
         if not self.box.children:
             if not self._stop.works:
                 return
             self._buttons.children = self._shown
             self.box.children = (self._buttons, self._failures)
-        if self._drawn == tuple(failures):
+        if self._drawn == (*failures, *columns):
             return
-        self._drawn = tuple(failures)
+        self._drawn = (*failures, *columns)
         if failures:
             self._buttons.children = (*self._shown, self._retry)  # nothing moves when it appears
         rows = [
             element("div", element("span", "✗ "), row, element("span", f" · {why}", style=draw.DIM))
             for row, why in failures
         ]
-        self._failures.value = element("div", stylesheet(_HIDE_DEAD), *rows, class_=draw.CLASSES)
+        parts = [stylesheet(_HIDE_DEAD), glance_html(columns), *rows]
+        style = f"{draw.ROOT};margin:0"
+        self._failures.value = element("div", *parts, class_=draw.CLASSES, style=style)
 
     def close(self) -> None:
         """Remove the panel; a stop that was pressed arrives here at the latest.
@@ -117,7 +125,7 @@ def map_panel(
 ) -> MapPanel | None:
     """The panel of a map, if a person is at a notebook; see `MapPanel`."""
     kernel = front_end.current_kernel()
-    if kernel is None or not front_end.is_notebook(kernel) or settings.value("ask_with") == "input":
+    if kernel is None or not is_notebook(kernel) or settings.value("ask_with") == "input":
         return None
     return MapPanel(do, pause, retry)
 
@@ -229,26 +237,10 @@ class FinishedMap:
             style = f"border-left:3px solid {WAITS};padding-left:.7em;margin:.3em 0;font-weight:600"
             warning = element("div", self.warning, style=style)
         head = element("div", name, self.line, style="margin-bottom:.35em")
-        parts = [head, warning, self._glance(), *self._failed(), self._preview()]
+        parts = [head, warning, glance_html(self.columns), *self._failed(), self._preview()]
         sheet = stylesheet(safe.TABLE_SHEET, linked=True)
         style = f"{draw.ROOT};margin:.2em 0"
         return element("div", sheet, *parts, class_=draw.CLASSES, style=style)
-
-    def _glance(self) -> Html | None:
-        """The columns, each value with a bar."""
-        if not self.columns:
-            return None
-        rows = []
-        for each in self.columns:
-            cells: list[str | Html] = []
-            for value, n in each.counts:
-                bar = element("span", style=f"{_BLOCK};width:{_width(n, each):.2f}em")
-                what = element("span", f"{value} {n:,} ", bar)
-                cells.append(element("span", what, style="white-space:nowrap;margin-right:1.2em"))
-            label = element("span", each.name, style=f"{draw.DIM};{_LABEL}")
-            said = element("span", *(cells or [each.says]), style="min-width:0")
-            rows.append(element("div", label, said, style="display:flex;margin:.1em 0"))
-        return element("div", *rows, style="margin:.3em 0;font-variant-numeric:tabular-nums")
 
     def _failed(self) -> list[Html]:
         """Why rows failed, each reason with its rows, which are folded."""
@@ -272,6 +264,23 @@ class FinishedMap:
         if shown < self.number:
             more = element("div", f"{shown} of {self.number:,} rows", style=draw.DIM)
         return element("div", table, more, style="overflow:auto;margin-top:.4em", tabindex="0")
+
+
+def glance_html(columns: Sequence[Column]) -> Html | None:
+    """The values of columns, each with a bar; None without columns."""
+    if not columns:
+        return None
+    rows = []
+    for each in columns:
+        cells: list[str | Html] = []
+        for value, n in each.counts:
+            bar = element("span", style=f"{_BLOCK};width:{_width(n, each):.2f}em")
+            what = element("span", f"{value} {n:,} ", bar)
+            cells.append(element("span", what, style="white-space:nowrap;margin-right:1.2em"))
+        label = element("span", each.name, style=f"{draw.DIM};{_LABEL}")
+        said = element("span", *(cells or [each.says]), style="min-width:0")
+        rows.append(element("div", label, said, style="display:flex;margin:.1em 0"))
+    return element("div", *rows, style="margin:.3em 0;font-variant-numeric:tabular-nums")
 
 
 _CELLS = "border-collapse:collapse;font-size:1em"

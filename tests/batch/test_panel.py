@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
@@ -12,11 +12,18 @@ from archytas_nb import Agent, OpenAIModel
 from archytas_nb.batch import engine
 from archytas_nb.trace import front_end
 from archytas_nb.trace.header import StopButton
-from archytas_nb.trace.map_panel import MapPanel
+from archytas_nb.trace.map_panel import Column, MapPanel
 from tests.batch.shop import Shop
 from tests.front_end import find
 from tests.servers.plays import Status
 from tests.servers.server import Exchange, Server
+
+
+class Label(TypedDict):
+    """An answer of the shop."""
+
+    label: str
+    number: int
 
 
 class Panel:
@@ -45,7 +52,8 @@ class Panel:
         thread.start()
         thread.join()
 
-    def draw(self, failures: Sequence[tuple[str, str]]) -> None:
+    def draw(self, failures: Sequence[tuple[str, str]], columns: Sequence[Column]) -> None:
+        self.columns = columns
         self._act(self, failures)
 
     def close(self) -> None:
@@ -54,7 +62,7 @@ class Panel:
 
 def ask(
     shop: Shop, act: Callable[[Panel, Sequence[tuple[str, str]]], object],
-    monkeypatch: pytest.MonkeyPatch, rows: int = 8, workers: int = 2,
+    monkeypatch: pytest.MonkeyPatch, rows: int = 8, workers: int = 2, **options: Any,
 ) -> list[Any]:  # fmt: skip
     monkeypatch.setattr(engine, "_LOOK", 0.01)
     panel = Panel(act)
@@ -62,7 +70,7 @@ def ask(
     with Server(then=shop) as server:
         agent = Agent([], model=OpenAIModel("tiny-1", base_url=server.url, api_key="none"))
         texts = [f"row {n}" for n in range(rows)]
-        found: list[Any] = agent.map(texts, "Label", store=None, workers=workers)
+        found: list[Any] = agent.map(texts, "Label", store=None, workers=workers, **options)
     assert panel.closed
     return found
 
@@ -130,6 +138,25 @@ def test_what_failed_is_asked_again_while_only_the_last_row_is_left(
     assert list(shop.paid)[-2:] == [1, 7]
 
 
+def test_the_answers_so_far_are_counted_while_rows_are_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "_GLANCE", 0.0)
+    seen: list[dict[str, int]] = []
+
+    def act(panel: Panel, _: Any) -> None:
+        counted = [each for each in panel.columns if each.name == "label" and each.counts]
+        seen.extend(dict(each.counts) for each in counted)
+
+    ask(Shop(latency=0.03), act, monkeypatch, rows=24, workers=2, type=Label)
+    sums = [sum(each.values()) for each in seen]
+    assert sums == sorted(sums)
+    assert len(set(sums)) >= 3
+    for each in seen:
+        assert set(each) <= {"even", "odd"}
+        assert max(each.values()) <= 12
+
+
 def test_the_last_failures_and_the_state_of_the_buttons_are_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -148,7 +175,7 @@ def test_the_last_failures_and_the_state_of_the_buttons_are_shown(
     panel.draw([])
     with pytest.raises(LookupError):
         find(panel.box, "Retry what failed")
-    panel.draw([("row <i>1</i>", "<script>no</script>")])
+    panel.draw([("row <i>1</i>", "<script>no</script>")], [Column("topic", (("<b>x", 2),))])
     find(panel.box, "Pause").click()
     find(panel.box, "Retry what failed").click()
     assert states == []  # nothing is done on the thread of the click
@@ -162,5 +189,6 @@ def test_the_last_failures_and_the_state_of_the_buttons_are_shown(
     text = panel._failures.value
     assert "&lt;script&gt;no" in text
     assert "<i>1" not in text
+    assert "&lt;b&gt;x 2" in text
     panel.close()
     assert shown == [{"text/html": ""}]
