@@ -26,8 +26,8 @@ _SHEET = (
     f".{ACTIONS} .widget-hbox{{gap:.4em}}"
     f".{ACTIONS} .widget-button:hover{{background:rgba(128,128,128,.12)}}"
     # A page keeps the buttons of a kernel that has gone.
-    f".jupyter-widgets-disconnected .{ACTIONS},.jupyter-widgets-disconnected.{ACTIONS}"
-    "{display:none!important}"
+    f".jupyter-widgets-disconnected .{ACTIONS},.jupyter-widgets-disconnected.{ACTIONS},"
+    f"{front_end.WITHOUT_KERNEL} .{ACTIONS}{{display:none!important}}"
     f"@media print{{.{ACTIONS}{{display:none!important}}}}"
 )
 

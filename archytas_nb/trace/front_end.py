@@ -119,6 +119,13 @@ def view_of(widget: Any) -> dict[str, Any]:
     return {"application/vnd.jupyter.widget-view+json": model}
 
 
+WITHOUT_KERNEL = (
+    ".jp-NotebookPanel:has(.jp-Notebook-ExecutionIndicator"
+    ":is([data-status=unknown],[data-status=dead],[data-status=terminating]))"
+)
+"""A selector of a notebook whose kernel does not answer, in which no button would do anything."""
+
+
 # ── where controls are shown ──────────────────────────────────────────────────────────────────────
 
 places: list[Any] = []  # the boxes of the traces that are shown, the innermost last

@@ -21,6 +21,7 @@ from archytas_nb.loop.events import (
     ApprovalForm,
     Failed,
     FormArgument,
+    Interrupted,
     Preview,
     Span,
 )
@@ -86,6 +87,13 @@ SHEET = (
     f".jp-Cell-inputWrapper:has(+* .{CLASS}),.{CLASS}>div:nth-of-type(-n+2){{break-after:avoid}}"
     f".{CLASS}>:last-child{{break-before:avoid}}.{CLASS}{{orphans:3;widows:3}}"
     f".{CLASS} summary{{break-after:avoid}}.{CLASS} img,.{CLASS} tr{{break-inside:avoid}}}}"
+)
+_INTERRUPTED = "archytas-nb-interrupted"
+# The cell has failed, so that no other one runs after it; the trace has said why.
+_HIDE_INTERRUPT = (
+    f".jp-OutputArea-child:has(.{_INTERRUPTED})~.jp-OutputArea-child"
+    ":not(:has(~.jp-OutputArea-child))"
+    ":has(>[data-mime-type='application/vnd.jupyter.stderr']){display:none}"
 )
 WIDTH = "56rem"
 DIM = "opacity:.65"
@@ -221,13 +229,23 @@ def html(view: RunView) -> Html:
     """
     if view.ending is None:
         return steps_html(view, _ending(view, reason=False))
-    finished = join(*_finished(view, reason=False))
+    finished = join(*_finished(view, reason=False), _without_error_below(view))
     if view.undone:
         line, *details = view.undone
         head = element("div", element("strong", f"↩ {line}"), " · ", " · ".join(details))
         title = element("summary", element("em", "the answer that was undone", style=DIM))
         return trace_html(question_html(view), head, element("details", title, finished))
     return trace_html(question_html(view), finished)
+
+
+def _without_error_below(view: RunView) -> Html | None:
+    """Hides the error that says a second time that the person has interrupted the run.
+
+    Only where nothing but the question is in the cell: any other error must be seen.
+    """
+    if not (view.is_alone and isinstance(view.ending, Interrupted)):
+        return None
+    return element("div", safe.stylesheet(_HIDE_INTERRUPT, linked=True), class_=_INTERRUPTED)
 
 
 def steps_html(view: RunView, *after: Html | None) -> Html:
@@ -650,7 +668,11 @@ def _summary_of(
     left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
     if result:
         yield " "
-        yield _folded(collapse_whitespace(result, left), unfolded=unfolded, style=_RESULT)
+        shown = collapse_whitespace(result, left)
+        if is_alone and _is_whole_in_summary(call):
+            yield element("span", shown, style=_RESULT)
+        else:
+            yield _folded(shown, unfolded=unfolded, style=_RESULT)
     if call.changes:
         yield " "
         changed = f"· {count(len(call.changes), 'change')}"
@@ -675,6 +697,16 @@ def _headline(code: str, reason: str) -> str:
 def _is_in_summary(call: CallView) -> bool:
     """Whether the summary of its step shows all of a call that is alone in it."""
     return not call.texts and len(call.signature(10**6)) <= _LINE_WIDTH - _OUTCOME
+
+
+def _is_whole_in_summary(call: CallView) -> bool:
+    """Whether the summary of its step also shows all of its result, so that nothing repeats it.
+
+    A page without style sheets cannot hide a part of a summary.
+    """
+    is_result_there = _is_short(call) and not (call.displayed or call.shown or call.code)
+    is_brief_enough = len(call.text) <= _OUTCOME - len("→ ")
+    return is_result_there and is_brief_enough and not call.decided and _is_in_summary(call)
 
 
 def _decided(call: CallView) -> Iterator[Html | str]:
@@ -826,7 +858,8 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
         if run.shown_steps:
             yield _inner_run(run, limits)
     is_waiting = call.status is None and not head
-    if not (in_line or is_waiting):
+    is_above = alone and _is_whole_in_summary(call)
+    if not (in_line or is_waiting or is_above):
         yield _outcome(call, limits)
     if call.changes:
         rows = Table(("variable", "change", "details"), call.changes)

@@ -134,6 +134,7 @@ class TraceView:
             written="" if is_as_asked else written,
             images=tuple(images),
             is_in_cell=is_as_asked and _is_seen_in_cell(written),
+            is_alone=mode == "live" and _owns_cell(),
             trace=settings.value("trace"),
         )
         self._mode = mode

@@ -21,7 +21,7 @@ _PANEL = "archytas-nb-map"
 # A page keeps widgets after their kernel has gone, with broken icons and buttons that do nothing.
 _HIDE_DEAD = (
     f".jp-OutputArea-child:has(.jupyter-widgets-disconnected.{_PANEL},"
-    f".jupyter-widgets-disconnected .{_PANEL}){{display:none}}"
+    f".jupyter-widgets-disconnected .{_PANEL}),{front_end.WITHOUT_KERNEL} .{_PANEL}{{display:none}}"
 )
 
 

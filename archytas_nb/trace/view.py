@@ -413,6 +413,7 @@ class RunView:
     images: tuple[str, ...] = ()  # sent with the question, PNG or JPEG in base64
     written: str = ""  # the question as the person wrote it, if that is not what the model reads
     is_in_cell: bool = False  # whether the cell itself shows the question
+    is_alone: bool = False  # whether there is nothing else in the cell
     trace: TraceName = "folded"  # how its steps are shown
     undone: tuple[str, ...] = ()  # that it was undone, and what that did
     is_side_request: bool = field(

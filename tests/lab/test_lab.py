@@ -212,6 +212,7 @@ def test_what_can_be_done_with_the_last_answer_is_done_by_a_click(lab: Lab, sit:
     desk.picture("actions", 3)
     desk.save()
     desk.command("kernelmenu:shutdown")
+    desk.page.locator(".archytas-nb-actions button:visible").first.wait_for(state="hidden")
     desk.close()
     reader = sit("actions.ipynb", kernel=False)
     reader.wait_for_text("Eleven is there.")
@@ -303,6 +304,9 @@ def test_an_interrupt_from_the_menu_ends_a_hanging_request_and_a_sleeping_tool(
         [error] = [each for each in cell["outputs"] if each["output_type"] == "error"]
         assert len(error["traceback"]) <= 1
         assert "Interrupt" in error["ename"]
+    for cell in (3, 4):  # the cell has failed, and its trace says why, once
+        assert "Interrupted during" in desk.text(cell)
+        assert "RunInterrupted" not in desk.text(cell)
 
 
 def test_a_map_shows_its_progress_and_goes_on_after_an_interrupt(lab: Lab, sit: Any) -> None:

@@ -170,17 +170,20 @@ def test_a_kernel_that_dies_leaves_a_text_that_says_so(tmp_path: Path) -> None:
         client: Any = kernel.client
         client.session.metadata = {"cellId": "a1"}
         asked = client.execute("%agent --model script Will you finish?", allow_stdin=True)
-        outputs = []
-        while not outputs:
+        ids = set()
+        output = None
+        while output is None:
             message = client.get_iopub_msg(timeout=30)
-            if (
-                message["parent_header"].get("msg_id") == asked
-                and message["msg_type"] == "display_data"
-            ):
-                outputs = [nbformat.v4.output_from_msg(message)]
+            if message["parent_header"].get("msg_id") != asked:
+                continue
+            if message["msg_type"] == "display_data":
+                ids.add(message["content"]["transient"].get("display_id"))
+            elif message["msg_type"] == "update_display_data":  # in place of the first sign
+                data, transient = message["content"]["data"], message["content"]["transient"]
+                assert transient["display_id"] in ids
+                output = nbformat.v4.new_output("display_data", data)
         (tmp_path / "arrived").touch()
         kernel.manager.provisioner.process.wait(30)
-    [output] = outputs
     assert set(output.data) == {"text/plain", "text/markdown", "text/html"}
     assert "■ The run had not finished when this was saved" in output.data["text/plain"]
     page, _ = HTMLExporter().from_notebook_node(notebook(output))
