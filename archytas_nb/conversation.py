@@ -565,7 +565,7 @@ class History:
             run: The run.
             after: The number of the last cell that was run before it.
         """
-        if run.watch is not None:
+        if run.watch is not None or _can_be_undone(run):
             self._forget_removed()
             self._count += 1
             self.last = run
@@ -603,8 +603,10 @@ class History:
         self.runs = [each for each in self.runs if not turn.origin or each.origin != turn.origin]
         self.runs.append(made)
         there = set(map(id, self.exchanges))  # others were replaced by this one
-        self.asked = [each for each in self.asked if id(each.exchange) in there or each.run.diff]
-        if is_kept or run.diff:
+        self.asked = [
+            each for each in self.asked if id(each.exchange) in there or _can_be_undone(each.run)
+        ]
+        if is_kept or _can_be_undone(run):
             self.asked.append(made)
         self._discard_old()
 
@@ -616,6 +618,11 @@ class History:
             size += watch.bytes
             if count > RUNS or (size > BYTES and count > 1):
                 watch.discard()
+
+
+def _can_be_undone(run: Run) -> bool:
+    """Whether a run changed variables or files, so that undo has something to do."""
+    return bool(run.diff) or any(each.before is not None for each in run.effects)
 
 
 def _continued(past: Sequence[Exchange], before: Turn | None, turn: Turn) -> str:

@@ -123,6 +123,8 @@ class Ledger:
         asks_before: The kinds of acts about which it asks.
         entries: How many entries of the folders are looked at; more are too many for a look.
         text: The code of the call: a file of the folders that it names is suspected.
+        looks_later: Whether to look at the folders only before another process works for the call,
+            as for a tool, which is trusted more than code of a model.
 
     Attributes:
         effects: Its effects, once it has ended.
@@ -137,6 +139,7 @@ class Ledger:
         asks_before: Collection[AskBefore] = (),
         entries: int = MAX_ENTRIES,
         text: str = "",
+        looks_later: bool = False,
     ) -> None:
         self._store = store
         self._folders = tuple(each.resolve() for each in folders)
@@ -144,6 +147,7 @@ class Ledger:
         self._asks_before = asks_before
         self._entries = entries
         self._text = text
+        self._looks_later = looks_later
         self._lock = threading.RLock()
         self._before: dict[Path, State] = {}
         self._suspected: dict[Path, State] = {}
@@ -157,14 +161,29 @@ class Ledger:
         self.found: set[str] = set()
 
     def begin(self) -> None:
-        """Look at the folders."""
-        if self._folders:
+        """Look at the folders, unless that is to be later."""
+        if not self._looks_later:
+            self._look_first()
+
+    def _look_first(self) -> None:
+        if self._folders and self._looked is None:
             self._looked = _look(self._folders, self._entries)
             for name, found in (self._looked or {}).items():
                 if stat.S_ISLNK(found.st_mode):
                     self._suspected[Path(name)] = seen(Path(name))
             if self._text:
                 self._suspect(lambda name: os.path.basename(name) in self._text)  # noqa: PTH119
+
+    def expect_others(self, text: str) -> None:
+        """Look at the folders and keep what is there: another process may change it from now on.
+
+        Args:
+            text: What the process is told, such as its command line: the files that it names are
+                kept first.
+        """
+        with noted_in(None), self._lock:
+            self._look_first()
+            self._suspect(lambda name: os.path.basename(name) in text, alone=False)  # noqa: PTH119
 
     def expect(self, path: Path) -> State:
         """Keep the state of a path that may change now; returns its state at the beginning."""
@@ -337,10 +356,10 @@ class Ledger:
         return act.kind == "delete" or (was.what == "file" and not was.is_kept)
 
     def _note(self, event: str, act: Act) -> None:
-        """Record an effect without a path, and suspect the paths that a program may change."""
+        """Note what has no path, and expect changes by a program."""
         kind: Kind
         if act.kind == "start":
-            self._suspect(lambda name: os.path.basename(name) in act.target, alone=False)  # noqa: PTH119
+            self.expect_others(act.target)
             kind = "ran"
         elif act.kind == "signal":
             kind = "signalled"

@@ -644,8 +644,10 @@ class KernelExecutor:
         bounds = self._file_bounds
         kept_files.max_file = bounds.get("file", MAX_FILE)
         kept_files.max_all = bounds.get("all", MAX_ALL)
+        folders = (*working_folder(), *self._folders)
+        entries = bounds.get("entries", MAX_ENTRIES)
         if not ready.tool.runs_code or ready.copy is not None:
-            return Ledger(kept_files)
+            return Ledger(kept_files, *folders, entries=entries, looks_later=True)
         asks_before = self._approver.asks_before
         ask: Ask | None = None
         if asks_before:
@@ -654,11 +656,10 @@ class KernelExecutor:
             ask = before.ask
         return Ledger(
             kept_files,
-            *working_folder(),
-            *self._folders,
+            *folders,
             ask=ask,
             asks_before=asks_before,
-            entries=bounds.get("entries", MAX_ENTRIES),
+            entries=entries,
             text=_code_of(ready.bound),
         )
 

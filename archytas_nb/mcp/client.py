@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import ipaddress
+import json
 import logging
 import os
 import re
@@ -31,6 +33,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from archytas_nb.effects.ledger import current
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.files import OutputFile, is_held
 from archytas_nb.mcp.process import fault_of, started
@@ -167,6 +170,16 @@ class ServerConnection:
         """Whether the server can be called."""
         return self._client is not None and not self._lost
 
+    @property
+    def _is_on_this_machine(self) -> bool:
+        """Whether the server may change files that the notebook sees."""
+        if not isinstance(self.target, str):
+            return True
+        host = httpx2.URL(self.target).host
+        with contextlib.suppress(ValueError):
+            return ipaddress.ip_address(host).is_loopback
+        return host == "localhost"
+
     def connect(self, seconds: float = SECONDS_TO_CONNECT) -> None:
         """Connect and read the list of tools.
 
@@ -267,6 +280,9 @@ class ServerConnection:
         """
         if (why := fault(arguments)) is not None:
             raise McpError(f"{tool!r} was not called, because its arguments cannot be sent: {why}")
+        ledger = current.get()
+        if ledger is not None and self._is_on_this_machine:
+            ledger.expect_others(json.dumps(arguments, ensure_ascii=False))
         try:
             result = await asyncio.wrap_future(_loop.submit(self._sent(tool, arguments)))
         except (asyncio.CancelledError, McpError):

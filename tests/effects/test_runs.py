@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,24 @@ def test_a_tool_that_writes_is_told_too(folder: Path) -> None:
     assert [(each.kind, each.shown) for each in run.effects] == [("new", "new.txt")]
     run.undo()
     assert not (folder / "new.txt").exists()
+
+
+def test_what_a_program_does_that_a_tool_starts_is_told_and_undone(folder: Path) -> None:
+    def tidy() -> str:
+        """Tidy up."""
+        (folder / "own.txt").write_text("x")
+        subprocess.run("mv raw.csv old.csv; echo x > own.txt", shell=True, check=True)
+        return "tidy"
+
+    model = ScriptedModel(("tidy", {}), ("final_answer", "Done."))
+    run = Agent([tidy], model=model).run("Tidy up.")
+    assert {(each.kind, each.shown) for each in run.effects if each.before} == {
+        ("deleted", "raw.csv"),
+        ("new", "old.csv"),
+        ("new", "own.txt"),
+    }
+    run.undo()
+    assert {each.name: each.read_text() for each in folder.iterdir()} == {"raw.csv": "a\n1\n"}
 
 
 def test_a_run_that_only_reads_has_no_effects() -> None:

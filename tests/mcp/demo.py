@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import sys
+from pathlib import Path
 from typing import Literal
 
 import uvicorn
@@ -33,8 +34,12 @@ def find(kind: Literal["x", "y"], where: dict[str, list[int]] | None = None) -> 
 
 
 @server.tool()
-def change() -> str:
-    """Change something."""
+def change(path: str = "", text: str | None = None) -> str:
+    """Change something: write a text to a file, or remove the file without one."""
+    if path and text is not None:
+        Path(path).write_text(text)
+    elif path:
+        Path(path).unlink()
     return "changed"
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from urllib.parse import urlsplit
+
+import pytest
 
 from tests.mcp.conftest import Served
 
@@ -94,7 +97,7 @@ def test_a_server_at_an_address_may_be_restarted(served: Served, demo: list[str]
     kernel.run(ASK)
     with over_http(demo, 0) as address:
         added = kernel.run(f"%agent_mcp add {address} --name web")
-        assert added.status == "ok", added.error
+        assert added.status == "ok", added.error + added.printed
         assert "('done', '3')" in kernel.run('ask(("web_add", {"a": 1}))').result
     gone = kernel.run('ask(("web_add", {"a": 1}), ("web_add", {"a": 2}))').result
     assert gone.count("'error'") == 2
@@ -123,3 +126,39 @@ def test_the_environment_of_a_command_and_names_that_are_taken(
     assert "6 tools" in kernel.run("%agent_mcp remove own").result
     assert "own_add" in kernel.run("%tools").result
     assert "NO_SUCH" in kernel.run(f"%agent_mcp add own --env NO_SUCH -- {command}").printed
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+def test_what_a_server_on_this_machine_does_to_files_is_told_and_undone(
+    served: Served, demo: list[str], way: str, tmp_path: Path
+) -> None:
+    kernel = served.kernel
+    kernel.run(ASK)
+    kernel.run(f"import os; before = os.getcwd(); os.chdir({str(tmp_path)!r})")
+    raw = tmp_path / "raw.csv"
+    raw.write_text("a")
+    with over_http(demo, 0) if way == "http" else nullcontext() as address:
+        target = f"{address} --name demo --allow change"
+        if not address:
+            target = f"demo --allow change -- {shlex.join(demo)}"
+        # A server at an address has a folder of its own: it is told the whole path.
+        added = kernel.run(f"%agent_mcp add {target}", wait=120)
+        assert added.status == "ok", added.error + added.printed
+        kernel.run(f"folder = {str(tmp_path)!r} + os.sep")
+        calls = (
+            '("demo_change", {"path": folder + "new.txt", "text": "x"}), '
+            '("demo_change", {"path": folder + "raw.csv", "text": "lost"}), '
+            '("demo_change", {"path": folder + "raw.csv"})'
+        )
+        made = kernel.run(
+            f'model = ScriptedModel({calls}, ("final_answer", "done"), protocol="native")\n'
+            'made = Agent(model=model, approve="deny").run("go", progress=False)\n'
+            "[(each.kind, each.shown) for each in made.effects]"
+        )
+        expected = [("new", "new.txt"), ("overwritten", "raw.csv"), ("deleted", "raw.csv")]
+        assert eval(made.result) == expected, made.error
+        kernel.run("made.undo()")
+        assert [each.name for each in tmp_path.iterdir()] == ["raw.csv"]
+        assert raw.read_text() == "a"
+        kernel.run("%agent_mcp remove demo")
+    kernel.run("os.chdir(before)")
