@@ -21,6 +21,7 @@ from archytas_nb.effects.ledger import (
     Effect,
     Ledger,
     files_undone,
+    joined,
     kept_files,
     undo,
     watched,
@@ -205,16 +206,15 @@ def _refuse(kind: AskBefore, target: str) -> NoReturn:
 
 
 def _effects_of(recorded: Recorded) -> tuple[Effect, ...]:
-    """The changes of the run to files; several changes of one are joined."""
-    found: dict[str, Effect] = {}
-    for event in recorded.events:
-        if isinstance(event, CallOutcomes):
-            for outcome in event.outcomes:
-                for each in outcome.effects:
-                    if each.before is not None:
-                        first = found.get(each.target, each)
-                        found[each.target] = replace(each, before=first.before)
-    return tuple(found.values())
+    """What the run did to files."""
+    outcomes = [
+        outcome
+        for event in recorded.events
+        if isinstance(event, CallOutcomes)
+        for outcome in event.outcomes
+    ]
+    every = joined(effect for each in outcomes for effect in each.effects)
+    return tuple(each for each in every if each.before is not None)
 
 
 def _with_files(proof: Proof, done: Sequence[Effect], now: Sequence[Effect]) -> Proof:

@@ -427,6 +427,21 @@ class Ledger:
                 yield effect
 
 
+def joined(effects: Iterable[Effect]) -> tuple[Effect, ...]:
+    """The effects of several calls as those of one: each path from its first state to its last."""
+    found: dict[tuple[str, Kind | None], Effect] = {}
+    for each in effects:
+        if each.before is None or each.after is None:
+            found.setdefault((each.target, each.kind), each)
+            continue
+        first = found.pop((each.target, None), each)
+        if first.before is not None:
+            effect = _effect(Path(each.target), first.before, each.after)
+            if effect is not None:
+                found[each.target, None] = effect
+    return tuple(found.values())
+
+
 class Left(NamedTuple):
     """An effect that an undo did not revert.
 

@@ -6,12 +6,12 @@ the same content. The entries of a folder are part of the folder.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from archytas_nb.effects.ledger import Effect, shown_path
+from archytas_nb.effects.ledger import Effect, joined, shown_path
 from archytas_nb.effects.states import State
 
 
@@ -34,28 +34,47 @@ _Tree: TypeAlias = frozenset[tuple[str, str, str]]
 
 
 def told(effects: Sequence[Effect]) -> tuple[Told, ...]:
-    """The lines, in order."""
-    gone = {Path(each.target): each for each in effects if _is_missing(each.after)}
-    came = {Path(each.target): each for each in effects if _is_missing(each.before)}
-    over = {Path(each.target): each for each in effects if each.kind == "overwritten"}
+    """The lines, in order; of several changes of one path one line."""
+    effects = joined(effects)
+    by_path = {Path(each.target): each for each in effects if each.before is not None}
+    gone = {path: each for path, each in by_path.items() if _is_missing(each.after)}
+    came = {path: each for path, each in by_path.items() if _is_missing(each.before)}
+    over = {path: each for path, each in by_path.items() if each.kind == "overwritten"}
+    inside = _inside(by_path)
     moved = dict(_moved(gone, {**came, **over}))
+    ends = {*moved, *moved.values()}
     lines = []
-    left_out = {*moved.values(), *_inside(gone), *_inside(came)}
-    left_out |= {path for path in (*gone, *came) if _is_in_one(path, [*moved, *moved.values()])}
     for each in effects:
         path = Path(each.target)
         if each.before is None:
             lines.append(Told(each.shown, each.kind, ()))
         elif path in moved:
-            lines.append(_told_move(each, moved[path], effects))
-        elif path not in left_out:
-            lines.append(_told(each, [one for one in effects if path in Path(one.target).parents]))
+            parts = [by_path[end] for end in (path, moved[path])]
+            parts += [*inside[path], *inside[moved[path]]]
+            lines.append(_told_move(each, moved[path], parts))
+        elif path in ends or any(
+            folder in ends or (path in gone and folder in gone) or (path in came and folder in came)
+            for folder in path.parents
+        ):
+            continue  # it goes and comes with another one
+        else:
+            lines.append(_told(each, inside[path]))
     return tuple(lines)
 
 
-def _told_move(gone: Effect, target: Path, effects: Sequence[Effect]) -> Told:
+def _inside(by_path: Mapping[Path, Effect]) -> Mapping[Path, list[Effect]]:
+    """What was done in each folder in which something was done."""
+    found: dict[Path, list[Effect]] = defaultdict(list)
+    for path, each in by_path.items():
+        for folder in path.parents:
+            if folder in by_path:
+                found[folder].append(each)
+    return found
+
+
+def _told_move(gone: Effect, target: Path, parts: Sequence[Effect]) -> Told:
+    """A line of what moved, as a whole, from one path to another."""
     name = f"{gone.shown} → {shown_path(str(target))}"
-    parts = [each for each in effects if _is_in_one(Path(each.target), [Path(gone.target), target])]
     over = [each for each in parts if each.kind == "overwritten"]
     details = ["over a file"] * bool(over)
     if not all(each.can_be_undone for each in parts):
@@ -83,17 +102,6 @@ def _whats(effect: Effect) -> set[str]:
     return {each.what for each in (effect.before, effect.after) if each is not None}
 
 
-def _is_in_one(path: Path, folders: Sequence[Path]) -> bool:
-    return any(each == path or each in path.parents for each in folders)
-
-
-def _inside(changed: Mapping[Path, Effect]) -> Iterator[Path]:
-    """The paths that are inside another one."""
-    for path in changed:
-        if any(each in changed for each in path.parents):
-            yield path
-
-
 def _moved(
     gone: Mapping[Path, Effect], there: Mapping[Path, Effect]
 ) -> Iterator[tuple[Path, Path]]:
@@ -105,7 +113,8 @@ def _moved(
     for path, tree in after.items():
         targets.setdefault(tree, []).append(path)
     for path, tree in before.items():
-        if path not in _inside(gone) and sources[tree] == 1 and len(targets.get(tree, ())) == 1:
+        is_root = not any(folder in gone for folder in path.parents)
+        if is_root and sources[tree] == 1 and len(targets.get(tree, ())) == 1:
             yield path, targets[tree][0]
 
 

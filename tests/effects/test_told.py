@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.effects.ledger import Ledger, watched
-from archytas_nb.effects.states import Store
+from archytas_nb.effects.ledger import Effect, Ledger, watched
+from archytas_nb.effects.states import MISSING, State, Store
 from archytas_nb.effects.told import told
+from tests.growth import assert_linear
 
 
 def _make(folder: Path) -> None:
@@ -70,6 +71,37 @@ WAYS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
     "rights": (lambda f: (f / "a").chmod(0o600), ["a changed, 13 B"]),
     "a program": (lambda _: os.system("true"), ["true ran"]),
 }
+
+
+def test_several_changes_of_a_path_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _make(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    effects: list[Effect] = []
+    for work in (
+        lambda: (tmp_path / "a").unlink(),
+        lambda: (tmp_path / "a").write_text("x"),
+        lambda: (tmp_path / "new").write_text("x"),
+        lambda: (tmp_path / "new").unlink(),
+    ):
+        with watched(Ledger(Store(), tmp_path)) as ledger:
+            work()
+        effects += ledger.effects
+    assert [(each.name, each.kind) for each in told(effects)] == [("a", "overwritten")]
+
+
+def _many(number: int) -> list[Effect]:
+    """Deleted files, half of them in a folder that is deleted, too."""
+    was = State("file", 1, (1, 1, 1), 0o644, digest="x")
+    paths = [f"/d{n % 2 * '/e'}/{n}" for n in range(number)]
+    gone = [Effect("deleted", each, was, MISSING) for each in paths]
+    return [Effect("deleted", "/d/e", State("folder"), MISSING), *gone]
+
+
+def test_many_files_are_told_in_linear_time() -> None:
+    assert len(told(_many(200))) == 101
+    assert_linear(lambda number: told(_many(number)), 500)
 
 
 @pytest.mark.parametrize("way", WAYS)
