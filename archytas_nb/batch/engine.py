@@ -36,6 +36,7 @@ from archytas_nb.batch.store import OPEN, RowResult, Store, stored
 from archytas_nb.batch.summary import columns_at_a_glance
 from archytas_nb.batch.worker import call_there
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
+from archytas_nb.effects.ledger import Effect, Ledger, kept_files, noted_in
 from archytas_nb.errors import (
     ENDPOINT_FAILURES,
     EXECUTOR_FAILURE,
@@ -276,6 +277,7 @@ class Map:
         way: How an executor is used, which is known while the map runs.
         is_shown: Whether progress is shown.
         declined: What the person did not allow, so that nothing was asked; empty if nothing.
+        ledger: Takes over what the calls of all rows do outside of the variables.
     """
 
     def __init__(
@@ -333,6 +335,7 @@ class Map:
         self._failures: dict[str, str] = {}  # why rows failed, by their keys, the last one last
         self._retried: set[str] = set()  # rows that failed and are asked about again
         self._last_failure = ""  # why the last row failed that did
+        self.ledger = Ledger(kept_files)
         self.declined = ""  # what was not allowed, so that nothing was asked
         self._outage = Outage()
         self._started = time.monotonic()
@@ -397,6 +400,13 @@ class Map:
         unknown = [each for each in self._found.values() if each.status == "unknown"]
         question = f"{count(len(unknown), 'row')}: {unknown[0].error}. Run them again?"
         return confirm(question, Controls(Keyboard())) is True
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What the calls of the rows have done so far outside of the variables, in this process."""
+        with noted_in(None):
+            self.ledger.end()
+        return self.ledger.effects
 
     def result(self, key: str) -> RowResult:
         """What is known of a row."""
@@ -760,7 +770,14 @@ class Map:
         def ask() -> RowResult:
             model, calls = self.model(note), self.calls(note)
             result = ask_row(
-                self.setup, model, question, self.answers, self.on_main, effects, calls
+                self.setup,
+                model,
+                question,
+                self.answers,
+                self.on_main,
+                effects,
+                calls,
+                self.ledger,
             )
             return failed_if_refused(result, effects)
 

@@ -124,8 +124,16 @@ def mapped(
     schemas |= {name: beside_schemas[name] for name in beside}
     frame = framed(data, library, records, schemas)
     if library == "pandas":
-        frame.attrs |= sure.attributes | about_rows | ({"plan": known} if known else {})
+        frame.attrs |= (
+            sure.attributes | about_rows | _outside(asked) | ({"plan": known} if known else {})
+        )
     return frame
+
+
+def _outside(asked: Map) -> dict[str, Any]:
+    """What the calls of the rows did outside of the variables, each in one line."""
+    lines = [*map(str, asked.effects)]
+    return {"effects": lines} if lines else {}
 
 
 def _record(
@@ -173,7 +181,7 @@ def _show(
     if plan.get("rows"):
         by = plan["rows"]
         line += f" · {by['program']:,} by the program, {by['agent']:,} asked one by one"
-    summary = finished(variable, line, prompt, items, records, names, warning)
+    summary = finished(variable, line, prompt, items, records, names, warning, asked.effects)
     asked.show(summary.text(line_width()), final=True, page=summary.html())
 
 

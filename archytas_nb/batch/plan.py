@@ -597,7 +597,12 @@ class PlannedMap:
             self._know_effects(numbers)
         todo = {keys[each]: each for each in numbers if not self._has_ended(keys[each], each)}
         runner = ProgramRows(
-            rows.setup, tried.program, rows.answers, _Kept(rows, self._key), self._shared
+            rows.setup,
+            tried.program,
+            rows.answers,
+            _Kept(rows, self._key),
+            self._shared,
+            rows.ledger,
         )
         parcel = None
         if rows.way == "rows":

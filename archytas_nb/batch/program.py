@@ -18,6 +18,7 @@ from archytas_nb.batch.elsewhere import SentCalls
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.row import OnMain, ask_row, row_executor, run_here
 from archytas_nb.batch.store import OPEN, RowFailure, RowResult
+from archytas_nb.effects.ledger import Ledger
 from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.loop.calls_made import SharedCalls, call_key
 from archytas_nb.loop.events import CallOutcome, Fault, Json, ProgramCall, ProgramEnded, ToolCall
@@ -134,6 +135,7 @@ class ProgramRows:
         answers: The type of the answers.
         judgements: The file in which judgements are kept.
         shared: The calls that are made once.
+        ledger: Takes over what the calls do outside of the variables.
     """
 
     setup: RunSetup
@@ -141,6 +143,7 @@ class ProgramRows:
     answers: Answers
     judgements: Judgements
     shared: SharedCalls
+    ledger: Ledger | None = None
 
     def run(
         self,
@@ -254,7 +257,13 @@ class _Row:
     def _made(self, call: ToolCall, called: ProgramCall) -> CallOutcome:
         tools = self.setup.tools or Toolbox()
         executor = row_executor(
-            self.setup, tools, self.model, self.model.clock, self.on_main, self.sent
+            self.setup,
+            tools,
+            self.model,
+            self.model.clock,
+            self.on_main,
+            self.sent,
+            self.rows.ledger,
         )
         caller = CallingProgram(self.rows.program.text, called.line, called.objects)
         # On a worker's thread, a limit takes another thread for each call: there, a tool is limited

@@ -16,6 +16,7 @@ from archytas_nb.batch.elsewhere import SentCalls
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.store import RowResult
 from archytas_nb.driver import ask
+from archytas_nb.effects.ledger import Ledger, noted_in
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.kernel.approval import CallingProgram
 from archytas_nb.kernel.execute import KernelExecutor
@@ -47,6 +48,7 @@ class RowExecutor(KernelExecutor):
     """Runs the calls of one row: on the main thread, unless their tools are pure."""
 
     on_main: OnMain
+    ledger: Ledger | None = None
     effects: Effects | None = None
     calls: SentCalls | None = None
 
@@ -95,7 +97,8 @@ class RowExecutor(KernelExecutor):
     def _run_ready(self, ready: Sequence[Any]) -> list[ev.CallOutcome]:
         """Run calls here or, after their approval, in another process."""
         if self.calls is None:
-            return super()._run_ready(ready)
+            with noted_in(self.ledger):  # which takes over that of each call
+                return super()._run_ready(ready)
         return [self._sent(each, self.calls) for each in ready]
 
     def _sent(self, ready: Any, calls: SentCalls) -> ev.CallOutcome:
@@ -127,6 +130,7 @@ def row_executor(
     clock: Clock,
     on_main: OnMain,
     calls: SentCalls | None,
+    ledger: Ledger | None = None,
 ) -> RowExecutor:
     """The executor for the calls of one row."""
     executor = RowExecutor(
@@ -143,6 +147,7 @@ def row_executor(
     )
     executor.on_main = on_main
     executor.calls = calls
+    executor.ledger = ledger
     return executor
 
 
@@ -163,6 +168,7 @@ def ask_row(
     on_main: OnMain = run_here,
     effects: Effects | None = None,
     calls: SentCalls | None = None,
+    ledger: Ledger | None = None,
 ) -> RowResult:
     """Ask about a row in a conversation of its own.
 
@@ -174,6 +180,7 @@ def ask_row(
         on_main: Calls something on the main thread.
         effects: The calls with side effects that were already made for it.
         calls: Makes the calls in another process; None for this one.
+        ledger: Takes over what the calls do outside of the variables.
 
     Raises:
         ConfigurationError: No row can be asked about.
@@ -187,7 +194,7 @@ def ask_row(
 
     def make_executor(prepared: Prepared, *_: Any) -> KernelExecutor:  # nobody observes a row
         executor = row_executor(
-            prepared.setup, prepared.tools, prepared.model, model.clock, on_main, calls
+            prepared.setup, prepared.tools, prepared.model, model.clock, on_main, calls, ledger
         )
         executor.effects = effects
         return executor

@@ -9,8 +9,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from archytas_nb.effects.ledger import Effect
 from archytas_nb.template import Template
 from archytas_nb.tools.texts import cell_text
+from archytas_nb.trace.calls import effect_rows
 from archytas_nb.trace.map_panel import Column, Failure, FinishedMap
 from archytas_nb.trace.safe import Table
 from archytas_nb.words import collapse_whitespace, count, without_values
@@ -32,6 +34,7 @@ def finished(
     records: Sequence[Mapping[str, Any]],
     names: Sequence[str],
     warning: str = "",
+    effects: Sequence[Effect] = (),
 ) -> FinishedMap:
     """A map that has ended.
 
@@ -43,6 +46,7 @@ def finished(
         records: The result of each row.
         names: The columns of the answers.
         warning: What is not as it should be, apart from rows that failed.
+        effects: What the calls of the rows did outside of the variables.
     """
     done = [each for each in records if each["status"] in ("done", "differs")]
     columns = [column_of(each, [record[each] for record in done]) for each in names]
@@ -56,7 +60,7 @@ def finished(
         failures = _grouped(errors, without_values)
     return FinishedMap(
         name, line, tuple(filter(None, columns)), tuple(failures),
-        _preview(prompt, items, records, names), len(records), warning,
+        _preview(prompt, items, records, names), len(records), warning, effect_rows(effects),
     )  # fmt: skip
 
 

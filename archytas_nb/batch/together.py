@@ -335,7 +335,9 @@ class MapTogether:
         if not rows.tools and setup.protocol(setup.choice.known) == "program":
             # A list is a value and no program; its form can be imposed on a small model.
             setup = setup.but(protocol="react")
-        result = ask_row(setup, rows.model(note), question, answers, rows.on_main)
+        result = ask_row(
+            setup, rows.model(note), question, answers, rows.on_main, ledger=rows.ledger
+        )
         found: Mapping[int, Json] = {}
         if result.status == "done":
             found = answers.matched(result.answer)

@@ -185,6 +185,7 @@ class FinishedMap:
         preview: The first rows.
         number: The number of rows.
         warning: What is not as it should be, apart from rows that failed.
+        effects: What the calls of the rows did outside of the variables: on what, what, and more.
     """
 
     name: str
@@ -194,6 +195,7 @@ class FinishedMap:
     preview: Table
     number: int
     warning: str = ""
+    effects: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def advice(self) -> str:
@@ -218,6 +220,7 @@ class FinishedMap:
             for each in self.failures[:_FAILURES]
         ]
         lines += [self._others, self.advice] if self.failures else []
+        lines += [" · ".join(filter(None, each)) for each in self.effects]
         if self.preview.rows:
             number = len(self.preview.rows)
             lines += grid_lines(self.preview, number, width=width, cell=_PREVIEW_CELL)
@@ -237,7 +240,7 @@ class FinishedMap:
             style = f"border-left:3px solid {WAITS};padding-left:.7em;margin:.3em 0;font-weight:600"
             warning = element("div", self.warning, style=style)
         head = element("div", name, self.line, style="margin-bottom:.35em")
-        parts = [head, warning, glance_html(self.columns), *self._failed(), self._preview()]
+        parts = [head, warning, self._glance(), *self._failed(), *self._outside(), self._preview()]
         sheet = stylesheet(safe.TABLE_SHEET, linked=True)
         style = f"{draw.ROOT};margin:.2em 0"
         return element("div", sheet, *parts, class_=draw.CLASSES, style=style)
@@ -252,6 +255,17 @@ class FinishedMap:
         others = [element("div", self._others)] if self._others else []
         advice = [element("div", self.advice, style=draw.DIM)] if self.advice else []
         return [*drawn, *others, *advice]
+
+    def _outside(self) -> list[Html]:
+        """What was done outside of the variables, each on a line."""
+        return [
+            element(
+                "div",
+                name,
+                element("span", *(f" · {each}" for each in rest if each), style=draw.DIM),
+            )
+            for name, *rest in self.effects
+        ]
 
     def _preview(self) -> Html | None:
         shown = len(self.preview.rows)

@@ -398,6 +398,31 @@ def test_tools_run_on_the_main_thread_unless_they_are_pure(*, pure: bool) -> Non
     assert len(threads) >= 1
 
 
+@pytest.mark.parametrize("pure", [False, True])
+def test_what_tools_do_to_files_is_told_once_for_all_rows(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, pure: bool
+) -> None:
+    def note(text: str) -> int:
+        """Note a text.
+
+        Args:
+            text: The text
+        """
+        with (tmp_path / "notes.txt").open("a") as file:
+            file.write(f"{text}\n")
+        return len(text)
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("")
+    with Server(then=Counts("note")) as server:
+        agent = Agent([Tool.from_function(note, pure=pure)], model=model(server))
+        out = agent.map(
+            pd.Series(["a", "bb", "ccc"]), "Note.", type=int, store=str(kept), workers=2
+        )
+    # Neither the file of the results nor the connections to the endpoint.
+    assert out.attrs["effects"] == ["overwritten notes.txt, 9 B"]
+
+
 def test_approval_is_asked_for_once_before_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(person.Keyboard, "there", True)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.batch.summary import column_of, finished
+from archytas_nb.effects.ledger import Effect
 from archytas_nb.trace.map_panel import FinishedMap
 from archytas_nb.trace.safe import TABLE_SHEET, stylesheet
 from tests.trace.hostile import PAYLOADS, faults_of
@@ -43,6 +44,16 @@ def test_failures_are_grouped_by_reason_with_their_rows() -> None:
     ]
     assert "3 failed rows" in found.advice
     assert summary(40, {}).advice == ""
+
+
+def test_what_was_done_outside_of_the_variables_is_listed() -> None:
+    effects = [Effect("ran", f"git status {n}") for n in range(40)]
+    lines = summary(3, {}, effects=effects).text(100).splitlines()
+    assert "git status 0 · ran" in lines
+    assert any(each.endswith(" more") for each in lines)
+    page = summary(3, {}, effects=effects).html()
+    assert "git status 0" in page
+    assert "git status 39" not in page
 
 
 def test_reasons_that_differ_in_a_number_only_are_one_where_there_are_many() -> None:
