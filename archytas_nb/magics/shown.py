@@ -170,7 +170,7 @@ def undone(removed: Removed, *, force: bool) -> list[str]:
     if asked is None:
         return ["note: it was loaded from a file: what it changed is not known here"]
     diff = asked.run.diff
-    if not asked.run.is_watched and not diff.changes:
+    if not (asked.run.is_watched or diff.changes or asked.run.effects):
         return ["note: what it changed was not watched, so no variable was restored"]
     tried = {each.name for each in asked.kept} or {each.name for each in diff.changes}
     left = [each for each in asked.run.undo(force=force) if each not in diff.not_watched]

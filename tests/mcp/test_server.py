@@ -161,6 +161,26 @@ def test_what_a_call_changes_can_be_undone(served: Served) -> None:
     served.kernel.run("%config ArchytasNB.undo = None")
 
 
+def test_what_a_call_does_to_files_can_be_undone(served: Served) -> None:
+    served.kernel.run(
+        "import pathlib, subprocess\npathlib.Path('raw.csv').write_text('a')\n"
+        "@tool\ndef tidy() -> str:\n    'Tidy up.'\n"
+        "    pathlib.Path('raw.csv').unlink()\n"
+        "    subprocess.run('echo x > out.txt', shell=True)\n    return 'tidy'"
+    )
+    listed = "[each for each in ('out.txt', 'raw.csv') if pathlib.Path(each).exists()]"
+    assert call(served, "notebook_call", {"name": "tidy"}) == ("tidy", False)
+    assert served.value(listed) == "['out.txt']"
+    undone = served.kernel.run("%agent_undo").result
+    assert "restored: raw.csv" in undone
+    assert "deleted: out.txt" in undone
+    assert served.value(listed) == "['raw.csv']"
+    assert served.value("pathlib.Path('raw.csv').read_text()") == "'a'"
+    served.kernel.run("%agent_undo --redo")
+    assert served.value(listed) == "['out.txt']"
+    served.kernel.run("pathlib.Path('out.txt').unlink()")
+
+
 def test_a_call_waits_for_the_running_cell_and_reports_progress(served: Served) -> None:
     states: list[str] = []
 
