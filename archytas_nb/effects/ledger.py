@@ -56,7 +56,6 @@ MAX_ENTRIES = 5_000
 _MAX_SECONDS = 0.05  # for a look at them
 _MAX_SUSPECTED = 16_000_000  # bytes of a file that is kept although no event names it
 _MAX_ALL_SUSPECTED = 64_000_000  # bytes of all of a call
-_STAMP = ("st_mode", "st_ino", "st_size", "st_mtime_ns")
 _NO_EFFECT = ("/dev/", "/proc/", "/sys/")
 
 kept_files = Store()
@@ -193,9 +192,11 @@ class Ledger:
             return self._before[path]
 
     def _at_beginning(self, path: Path) -> State | None:
-        """The earlier state of a path that a program may have changed; None if it is unchanged."""
-        if path in self._suspected or self._looked is None:
-            return self._suspected.get(path)
+        """What was at a path, if a program may have changed it since; None if it is as it was."""
+        if path in self._suspected:
+            return self._store.hashed(self._suspected[path])
+        if self._looked is None:
+            return None
         was = self._looked.get(str(path))
         if was is not None:
             return state_of(was) if _is_changed(was, _stat(path)) else None
@@ -233,7 +234,7 @@ class Ledger:
             with self._lock:
                 is_known = path in self._before or path in self._suspected
                 if not is_known and not _is_changed((self._looked or {})[name], _stat(path)):
-                    self._suspected[path] = self._store.keep(path, trusts_times=True)
+                    self._suspected[path] = self._store.copy(path)
                     room -= size
 
     # ── what events say ───────────────────────────────────────────────────────────────────────────
@@ -410,10 +411,11 @@ class Ledger:
             return
         has_run = any(each.kind == "ran" for each in self._others)
         kept = {each.inode: each for each in self._before.values() if each.digest is not None}
-        for name in sorted(before.keys() | after.keys()):
+        changed = [name for name, was in before.items() if _is_changed(was, after.get(name))]
+        for name in sorted({*changed, *(after.keys() - before.keys())}):
             was, now = before.get(name), after.get(name)
             path = Path(name)
-            if not _is_changed(was, now) or path in self._before or _is_no_effect(path):
+            if path in self._before or _is_no_effect(path):
                 continue
             if path.suffix == ".ipynb" and not has_run:  # its front end has saved it
                 continue
@@ -421,7 +423,8 @@ class Ledger:
             if was is not None:
                 # What is written through one hard link changes the others.
                 known = kept.get(was.st_ino) if stat.S_ISREG(was.st_mode) else None
-                earlier = known or self._suspected.get(path) or state_of(was)
+                suspected = self._suspected.get(path)
+                earlier = known or (suspected and self._store.hashed(suspected)) or state_of(was)
             effect = _effect(path, earlier, self._store.keep(path))
             if effect is not None:
                 yield effect
@@ -567,10 +570,13 @@ def _look(all_folders: Iterable[Path], most: int) -> dict[str, os.stat_result] |
         if len(found) + len(entries) > most or time.monotonic() > ends:
             return None
         for entry in entries:
-            with suppress(OSError):
-                found[entry.path] = entry.stat(follow_symlinks=False)
-                if entry.is_dir(follow_symlinks=False) and not _is_hidden(entry.name):
-                    folders.append(entry.path)
+            try:
+                known = entry.stat(follow_symlinks=False)
+            except OSError:  # it is gone
+                continue
+            found[entry.path] = known
+            if stat.S_ISDIR(known.st_mode) and not _is_hidden(entry.name):
+                folders.append(entry.path)
     return found
 
 
@@ -589,10 +595,15 @@ def _stat(path: Path) -> os.stat_result | None:
 def _is_changed(before: os.stat_result | None, after: os.stat_result | None) -> bool:
     if before is None or after is None:
         return before is not after
-    # its time changes with its entries
-    if stat.S_ISDIR(before.st_mode) and stat.S_ISDIR(after.st_mode):
-        return before.st_mode != after.st_mode
-    return any(getattr(before, each) != getattr(after, each) for each in _STAMP)
+    if before.st_mode != after.st_mode:
+        return True
+    if stat.S_ISDIR(before.st_mode):  # its time is of what is in it
+        return False
+    return (
+        before.st_mtime_ns != after.st_mtime_ns
+        or before.st_size != after.st_size
+        or before.st_ino != after.st_ino
+    )
 
 
 def _effect(path: Path, before: State, after: State) -> Effect | None:

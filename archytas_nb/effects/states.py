@@ -20,7 +20,7 @@ import shutil
 import stat
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -29,7 +29,9 @@ What: TypeAlias = Literal["missing", "file", "folder", "link", "other"]
 MAX_FILE = 64_000_000
 """Bytes of the largest file that is kept."""
 MAX_ALL = 512_000_000
-"""Maximum number of bytes that one kernel keeps."""
+"""Bytes of all that one kernel keeps."""
+_SMALL = 1_000_000  # bytes of a file that is read at once
+_COPY = "copy-"
 _TICK = 1_000_000_000
 """Nanoseconds within which a file may be written twice with the same time."""
 
@@ -118,33 +120,61 @@ class Store:
         self.max_file = max_file
         self.max_all = max_all
         self._folder = folder
+        self._process = os.getpid()
         self._size = 0
         self._made: set[str] = set()
-        self._known: dict[Path, State] = {}  # states that cannot have changed unnoticed since
+        self._hashes: dict[str, str] = {}  # of copies, by their names
+        self._known: dict[Path, State] = {}  # what cannot have changed unseen since
 
-    def keep(self, path: Path, *, trusts_times: bool = False) -> State:
-        """The state of a path, with its content if there is room for it.
-
-        Args:
-            path: The path.
-            trusts_times: Whether a file with unchanged time and size is not read again; a library
-                that writes into a mapped file may leave both unchanged.
-        """
+    def keep(self, path: Path) -> State:
+        """What is at a path, with its content, if there is room for it."""
         state = seen(path)
-        if state.what != "file":
-            return state
-        known = self._known.get(path) if trusts_times else None
-        if known is not None and (known.stamp, known.rights) == (state.stamp, state.rights):
-            return known
-        if state.size > self.max_file or self._size + state.size > self.max_all:
+        if not self._has_room(state):
             return state
         try:
-            kept = self._kept(path, state)
-        except OSError:  # unreadable, or a full disk: the person is told so
+            if state.size <= _SMALL:
+                return self._kept(state, path.read_bytes())
+            return self.hashed(self._copied(path, state))
+        except OSError:  # unreadable, or a full disk: it is told that it was not kept
+            return state
+
+    def copy(self, path: Path) -> State:
+        """What is at a path, with its content under a name that only `hashed` knows.
+
+        Most of these contents are never needed, so they are not hashed. A file with the time and
+        size of before is not read again; what a library writes into a mapped file may leave both.
+        """
+        state = seen(path)
+        known = self._known.get(path)
+        if known is not None and (known.stamp, known.rights) == (state.stamp, state.rights):
+            return known
+        if not self._has_room(state):
+            return state
+        try:
+            kept = self._copied(path, state)
+        except OSError:
             return state
         if time.time_ns() - state.stamp[0] > _TICK:
             self._known[path] = kept
         return kept
+
+    def hashed(self, state: State) -> State:
+        """A state whose content is kept by its hash, of one that `copy` gave."""
+        name = state.digest
+        if name is None or not name.startswith(_COPY):
+            return state
+        if name not in self._hashes:
+            copy = self._path(name)
+            with copy.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if digest in self._made:
+                copy.unlink()
+                self._size -= state.size
+            else:
+                copy.replace(self._path(digest))
+                self._made.add(digest)
+            self._hashes[name] = digest
+        return replace(state, digest=self._hashes[name])
 
     def head(self, state: State) -> bytes:
         """The first bytes of a kept file; empty for anything else."""
@@ -194,29 +224,45 @@ class Store:
 
     def close(self) -> None:
         """Forget everything."""
-        if self._folder is not None and self._made:
+        if self._folder is not None and os.getpid() == self._process:  # not in a fork that ends
             shutil.rmtree(self._folder, ignore_errors=True)
             self._made.clear()
+            self._hashes.clear()
             self._known.clear()
             self._size = 0
 
-    def _kept(self, path: Path, state: State) -> State:
-        part = _beside(self._path("new"))
+    def _has_room(self, state: State) -> bool:
+        is_small = state.size <= self.max_file and self._size + state.size <= self.max_all
+        return state.what == "file" and is_small
+
+    def _copied(self, path: Path, state: State) -> State:
+        copy = self._path(f"{_COPY}{os.urandom(8).hex()}")
         try:
-            shutil.copyfile(path, part)  # by a call of the system, which takes a third of the time
-            with part.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            if digest not in self._made:
+            shutil.copyfile(path, copy)  # by the system, which takes a third of the time
+        except OSError:
+            copy.unlink(missing_ok=True)
+            raise
+        self._size += state.size
+        return replace(state, digest=copy.name)
+
+    def _kept(self, state: State, content: bytes) -> State:
+        digest = hashlib.sha256(content).hexdigest()
+        if digest not in self._made:
+            part = _beside(self._path("new"))
+            try:
+                part.write_bytes(content)
                 part.replace(self._path(digest))
-                self._made.add(digest)
-                self._size += state.size
-        finally:
-            part.unlink(missing_ok=True)
-        return State(state.what, state.size, state.stamp, state.rights, digest=digest)
+            except OSError:
+                part.unlink(missing_ok=True)
+                raise
+            self._made.add(digest)
+            self._size += len(content)
+        return replace(state, digest=digest)
 
     def _path(self, name: str) -> Path:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="archytas-nb-kept-"))
+            self._process = os.getpid()
             atexit.register(self.close)
         return self._folder / name
 

@@ -278,6 +278,28 @@ def test_a_notebook_that_its_front_end_saves_is_no_effect(has_run: bool, tmp_pat
     assert [each.shown for each in ledger.effects if each.after] == [str(path)] * has_run
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a fork")
+def test_a_fork_that_ends_leaves_what_was_kept(tmp_path: Path) -> None:
+    code = """
+import os, sys
+from pathlib import Path
+from archytas_nb.effects.ledger import Ledger, undo, watched
+from archytas_nb.effects.states import Store
+path, store = Path(sys.argv[1]), Store()
+with watched(Ledger(store)) as ledger:
+    path.unlink()
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+print(undo(ledger.effects, store))
+"""
+    path = tmp_path / "a"
+    path.write_text("x")
+    command = [sys.executable, "-c", code, path]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"[]\n"
+    assert path.read_text() == "x"
+
+
 def test_nothing_is_noted_of_others(tmp_path: Path) -> None:
     with watched(Ledger(Store())) as ledger:
         thread = threading.Thread(target=(tmp_path / "of another").write_text, args=("x",))
