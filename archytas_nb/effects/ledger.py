@@ -54,6 +54,7 @@ Raises:
 MAX_ENTRIES = 5_000
 """How many entries of the folders are looked at."""
 _MAX_SECONDS = 0.05  # for a look at them
+_BETWEEN_LOOKS = 0.02  # seconds between two looks at the files that a proof has written
 _MAX_SUSPECTED = 16_000_000  # bytes of a file that is kept although no event names it
 _MAX_ALL_SUSPECTED = 64_000_000  # bytes of all of a call
 _NO_EFFECT = ("/dev/", "/proc/", "/sys/")
@@ -112,6 +113,19 @@ class Effect:
         return f"{self.kind} {self.shown}" + "".join(f", {each}" for each in self.details)
 
 
+@dataclass(slots=True)
+class Met:
+    """What events have said.
+
+    Attributes:
+        paths: How often of each path that it may change now.
+        has_run: Whether a program was started, which may change files without an event.
+    """
+
+    paths: dict[Path, int]
+    has_run: bool = False
+
+
 class Ledger:
     """The effects of one call outside of the variables.
 
@@ -126,8 +140,9 @@ class Ledger:
             as for a tool, which is trusted more than code of a model.
 
     Attributes:
-        effects: Its effects, once it has ended.
-        found: Paths of effects without an event; another program may have changed them.
+        effects: What it did, once it has ended.
+        found: The paths of these that no event names: another program may have changed them.
+        met: What events have said so far, also to the ledgers of calls within this one.
     """
 
     def __init__(
@@ -156,6 +171,7 @@ class Ledger:
         self._announced: dict[int, tuple[FrameType, set[AskBefore], str]] = {}
         # Those that were looked up, by port, with their addresses once they are asked for.
         self._hosts: dict[str, dict[str, frozenset[str] | None]] = {}
+        self.met = Met({})
         self.effects: tuple[Effect, ...] = ()
         self.found: set[str] = set()
 
@@ -180,6 +196,7 @@ class Ledger:
             text: What the process is told, such as its command line: the files that it names are
                 kept first.
         """
+        self.met.has_run = True
         with noted_in(None), self._lock:
             self._look_first()
             self._suspect(lambda name: os.path.basename(name) in text, alone=False)  # noqa: PTH119
@@ -187,8 +204,13 @@ class Ledger:
     def expect(self, path: Path) -> State:
         """Keep the state of a path that may change now; returns its state at the beginning."""
         with self._lock:
+            self.met.paths[path] = self.met.paths.get(path, 0) + 1
             if path not in self._before:
-                self._before[path] = self._at_beginning(path) or self._store.keep(path)
+                before = self._at_beginning(path)
+                if before is None or not (before.is_kept or self.met.has_run):
+                    # A person may have changed it since the look, which is theirs to get back.
+                    before = self._store.keep(path)
+                self._before[path] = before
             return self._before[path]
 
     def _at_beginning(self, path: Path) -> State | None:
@@ -409,15 +431,14 @@ class Ledger:
         after = _look(self._folders, self._entries)
         if after is None:
             return
-        has_run = any(each.kind == "ran" for each in self._others)
         kept = {each.inode: each for each in self._before.values() if each.digest is not None}
         changed = [name for name, was in before.items() if _is_changed(was, after.get(name))]
         for name in sorted({*changed, *(after.keys() - before.keys())}):
-            was, now = before.get(name), after.get(name)
+            was = before.get(name)
             path = Path(name)
             if path in self._before or _is_no_effect(path):
                 continue
-            if path.suffix == ".ipynb" and not has_run:  # its front end has saved it
+            if path.suffix == ".ipynb" and not self.met.has_run:  # its front end has saved it
                 continue
             earlier = MISSING
             if was is not None:
@@ -498,7 +519,9 @@ def watched(ledger: Ledger) -> Iterator[Ledger]:
     """Record effects of the block, and of all that it starts, in a ledger."""
     _hook_once()
     outer = current.get()
-    with noted_in(None):  # the store of this ledger is not an effect for an outer call
+    if outer is not None:
+        ledger.met = outer.met
+    with noted_in(None):  # for the ledger of an outer call, what this one keeps is no effect
         ledger.begin()
         try:
             with noted_in(ledger):
@@ -527,10 +550,67 @@ def files_undone(expected: Collection[str]) -> Iterator[Ledger]:
         expected: The paths that it may change without an event, as native code does. Other changes
             without an event may come from a person or another program, and stay.
     """
-    with watched(Ledger(kept_files, *working_folder())) as ledger:
+    with (
+        watched(Ledger(kept_files, *working_folder())) as ledger,
+        changed_by_others(ledger) as others,
+    ):
         yield ledger
-    left = ledger.found.difference(expected)
+    left = ledger.found.difference(expected) | {*map(str, others)}
     undo([each for each in ledger.effects if each.target not in left], kept_files, force=True)
+
+
+@contextmanager
+def changed_by_others(ledger: Ledger) -> Iterator[set[Path]]:
+    """Which of the paths of a ledger somebody else changes in the block; known after it.
+
+    A path that changes although no event says so, and that is not open here, is changed by
+    another process. After a program was started it may be that one, so nothing is said.
+    """
+    others: set[Path] = set()
+    has_ended = threading.Event()
+    known: dict[Path, tuple[int, os.stat_result | None]] = {}
+
+    def look() -> float:
+        began = time.monotonic()
+        for path, events in ledger.met.paths.copy().items():
+            now = _stat(path)
+            before = known.get(path)
+            # What is open here may be written at any time.
+            if before is not None and before[0] == events and _is_changed(before[1], now):
+                if not ledger.met.has_run and not _is_open(now):
+                    others.add(path)
+            elif before is not None and before[0] != events:
+                others.discard(path)  # what was kept at this event is theirs
+            known[path] = events, now
+        return time.monotonic() - began
+
+    def look_often() -> None:
+        took = 0.0
+        while not has_ended.wait(max(_BETWEEN_LOOKS, 20 * took)):
+            took = look()
+
+    thread = threading.Thread(target=look_often, name="archytas_nb looks at files", daemon=True)
+    thread.start()
+    try:
+        yield others
+    finally:
+        has_ended.set()
+        thread.join()
+        look()
+
+
+def _is_open(found: os.stat_result | None) -> bool:
+    """Whether this process has a file open, as far as the system says."""
+    if found is None:
+        return False
+    with suppress(OSError):
+        for each in os.listdir("/proc/self/fd"):  # noqa: PTH208
+            with suppress(OSError):
+                if os.path.samestat(os.stat(f"/proc/self/fd/{each}"), found):  # noqa: PTH116
+                    return True
+        # What is mapped is written without a descriptor.
+        return f" {found.st_ino} " in Path("/proc/self/maps").read_text(errors="replace")
+    return True
 
 
 def working_folder() -> tuple[Path, ...]:

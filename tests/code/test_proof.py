@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
@@ -312,6 +314,38 @@ def test_what_code_asks_a_person_before_is_not_done_again(
     assert proof.holds is not bool(asks_before)
     assert ("needs your approval" in proof.why) is bool(asks_before)
     assert sent.read_text() == "x\n" * (2 - len(asks_before))
+
+
+OTHER = "import pathlib, time; time.sleep(0.3); pathlib.Path('own.txt').write_text('of a person')"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system must tell which files are open")
+@pytest.mark.parametrize("is_other", [False, True])
+def test_a_file_that_a_person_edits_while_code_is_proved_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_other: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    writes = (
+        "import pathlib, time\nn = pathlib.Path('own.txt').write_text('own')\nwait()\n"
+        "with open('long.txt', 'w') as f:\n"
+        "    for _ in range(20):\n        f.write('x')\n        f.flush()\n        time.sleep(0.01)\n"
+        "n"
+    )
+    writes_now: list[bool] = [False]
+
+    def wait() -> None:
+        if writes_now[0]:
+            with noted_in(None):  # the code has not started it
+                subprocess.run([sys.executable, "-c", OTHER], check=True)
+
+    model = ScriptedModel(("python", {"code": writes}), ("final_answer", "3"))
+    run = nb.Agent(model=model, namespace={"wait": wait}, python="undoable").run("?")
+    writes_now[0] = is_other
+    proof = run.verify()
+    assert proof.holds is not is_other
+    left = {each.name: each.read_text() for each in tmp_path.iterdir()}
+    own = "of a person" if is_other else "own"
+    assert left == {"own.txt": own, "long.txt": "x" * 20}
 
 
 def test_a_proof_leaves_what_another_program_writes_meanwhile(
