@@ -97,9 +97,24 @@ def _parquet(path: Path) -> None:
     parquet.write_table(arrow.table({"a": [1]}), path)
 
 
-def _duckdb(folder: Path) -> None:
-    duckdb = pytest.importorskip("duckdb")
-    duckdb.sql(f"copy (select 1 as a) to '{folder / 'new.csv'}'")
+def _duckdb(path: Path) -> None:
+    pytest.importorskip("duckdb").sql(f"copy (select 1 as a) to '{path}'")
+
+
+def _duckdb_file(path: Path) -> None:
+    with pytest.importorskip("duckdb").connect(path) as connection:
+        connection.execute("create or replace table t as select 1 as a")
+
+
+def _hdf(path: Path, mode: str) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, mode) as file:
+        file["x" if mode == "w" else "y"] = [1, 2]
+
+
+def _excel(path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    _frame().to_excel(path)
 
 
 TOLD: dict[str, Way] = {
@@ -172,6 +187,7 @@ TOLD: dict[str, Way] = {
     "numpy savez": lambda f: pytest.importorskip("numpy").savez(f / "new", _array()),
     "numpy savetxt": lambda f: pytest.importorskip("numpy").savetxt(f / "a", _array()),
     "numpy tofile": lambda f: _array().tofile(f / "a"),
+    "pandas to_excel": lambda f: _excel(f / "new.xlsx"),
     "savefig": lambda f: _figure(f / "new.png"),
 }
 """Ways that an event tells: what was there is kept, and all of it is undone."""
@@ -183,7 +199,9 @@ FOUND: dict[str, Way] = {
     "polars write_csv": lambda f: _polars().write_csv(f / "new"),
     "polars write_parquet": lambda f: _polars().write_parquet(f / "new"),
     "pyarrow": lambda f: _parquet(f / "new"),
-    "duckdb": _duckdb,
+    "duckdb copy": lambda f: _duckdb(f / "new.csv"),
+    "duckdb, new": lambda f: _duckdb_file(f / "new.db"),
+    "h5py, new": lambda f: _hdf(f / "new.h5", "w"),
 }
 """Ways without an event that make something new, which the look at the folder finds."""
 
@@ -205,6 +223,8 @@ KEPT_IN_TIME: dict[str, Way] = {
 NOT_KEPT: dict[str, Way] = {
     "polars over a file": lambda f: _polars().write_csv(f / "a"),
     "pyarrow over a file": lambda f: _parquet(f / "a"),
+    "duckdb copy over a file": lambda f: _duckdb(f / "a"),
+    "h5py over a file": lambda f: _hdf(f / "a", "w"),
 }
 """Ways of native code that change what was there: it is undone only if the code names the file."""
 
