@@ -726,6 +726,7 @@ class Agent:
         retry: bool = False,
         unsure: float | None = None,
         then: Any = None,
+        when: Literal["now", "batch"] = "now",
     ) -> Any:
         """Ask about every row of a column or a frame, each in a conversation of its own.
 
@@ -769,6 +770,10 @@ class Agent:
                 and the status ``"unsure"``. With 0, the confidence is only told. It takes a type of
                 a few options: Literal, bool, Enum, an int with bounds, or fields of these.
             then: Who answers the rows that are unsure: another model, or ``"person"`` for you.
+            when: ``"batch"`` sends the requests through the batch API of OpenAI, Anthropic or a
+                compatible endpoint: half the price, and the answers come within a day. An interrupt
+                cancels the batch; if the kernel ends, the same call continues with it. Tools must
+                be pure.
 
         Returns:
             A DataFrame with the index of the data: the fields of the type (or ``answer``),
@@ -808,6 +813,7 @@ class Agent:
             retry=retry,
             unsure=unsure,
             then=then,
+            when=when,
         )
 
     @users_frames

@@ -23,7 +23,7 @@ from dataclasses import replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from archytas_nb import extras
 from archytas_nb.answers import Answers
@@ -32,7 +32,7 @@ from archytas_nb.batch.keys import keys_of
 from archytas_nb.batch.limiter import Limiter, RowModel
 from archytas_nb.batch.parcel import Parcel, pack
 from archytas_nb.batch.row import ask_elsewhere, ask_row, failed_if_refused
-from archytas_nb.batch.store import OPEN, RowResult, Store, stored
+from archytas_nb.batch.store import OPEN, Claim, RowResult, Store, is_noted, stored
 from archytas_nb.batch.summary import columns_at_a_glance
 from archytas_nb.batch.worker import call_there
 from archytas_nb.cassettes.switch import MODE, CassetteModel, cassette_in_use, given_name
@@ -231,27 +231,38 @@ class CostLedger:
 
     Attributes:
         total: What was noted.
+        key: The row.
     """
 
     def __init__(self, key: str, store: Store, *, is_kept: bool) -> None:
         self.total = Usage()
-        self._key = key
+        self.key = key
         self._store = store
         self._is_kept = is_kept
 
     def __call__(self, spent: Usage) -> None:
         """Note what it may have cost by now."""
         if self._is_kept:
-            self._store.note(self._key, spent - self.total)
+            self._store.note(self.key, spent - self.total)
             self.total = spent
 
     def begin(self, why: str) -> None:
         """Note that something begins that may not run twice."""
-        self._store.begin(self._key, why)
+        self._store.begin(self.key, why)
 
 
 AskRow: TypeAlias = Callable[[Any, CostLedger], RowResult]
 """Asks about a row, given what it is about and what notes what it may have cost or done by now."""
+
+
+class Sender(Protocol):
+    """Another way in which the requests of a map are sent than one by one."""
+
+    def run(self) -> None:
+        """Ask about the rows of `Map.todo`."""
+
+    def model(self, note: CostLedger) -> RowModel | None:
+        """The model of one row; None if its requests are sent at once now."""
 
 
 class Map:
@@ -278,9 +289,10 @@ class Map:
         is_shown: Whether progress is shown.
         declined: What the person did not allow, so that nothing was asked; empty if nothing.
         ledger: Takes over what the calls of all rows do outside of the variables.
+        sender: Another way to send the requests; None for one by one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 - each statement is a field
         self, setup: RunSetup, questions: Sequence[str], salts: Sequence[str] = (), *,
         output_type: Any = None, workers: int = 8, budget: float | str | None = None,
         rpm: float | None = None, executor: Any = None, store: str | None = None,
@@ -291,6 +303,8 @@ class Map:
         self._elsewhere: Elsewhere | None = None
         if executor is not None:
             self._elsewhere = Elsewhere(executor, lambda: self.limiter.now.event.is_set())  # noqa: PLW0108
+        self.sender: Sender | None = None
+        self._thread = 0  # that on which `run` was called
         self._parcel: Parcel | None = None  # what every row needs in other processes
         self._may_repeat = retry
         # Nobody is asked in a row, and it runs no code in the notebook.
@@ -492,8 +506,13 @@ class Map:
         self._asked = 0
         self._started = self._ended_at = time.monotonic()
         self._paid_before = self.paid
+        self._thread = threading.get_ident()
         if self.todo and not self.limiter.reason:
-            self._run()
+            if self.sender is None:
+                self.run_now(self.todo)
+            else:
+                self.sender.run()
+            self._finish()
 
     def noting(self, key: str) -> CostLedger:
         """What notes how much a row in progress may have cost by now."""
@@ -631,13 +650,10 @@ class Map:
 
     # ── asking ────────────────────────────────────────────────────────────────────────────────────
 
-    def _run(self) -> None:
-        """Ask about the rows, the first alone: the endpoint's cache of the prompt is warm then."""
-        self._rows = Rows(self.todo, self._found, self._store, self._ended)
-        if self.limiter.budget < math.inf:
-            keys = dict.fromkeys([*self.keys, *self._found, *self.todo])
-            self._store.watch({key: self.result(key).spent for key in keys})
-            self.limiter.spent_elsewhere = self._store.spent_elsewhere
+    def run_now(self, todo: Mapping[str, Any]) -> None:
+        """Ask about rows, the first alone: the endpoint's cache of the prompt is warm then."""
+        self._rows = Rows(todo, self._found, self._store, self.ended)
+        self.watch_others()
         threads: list[threading.Thread] = []
         if self.is_shown:
             self._panel = map_panel(self._inbox.put, self._rows.pause, self._retry)
@@ -645,7 +661,7 @@ class Map:
         try:
             try:
                 self._ask_with(1, 1, threads)
-                self._ask_with(min(self._workers, len(self.todo) - 1), sys.maxsize, threads)
+                self._ask_with(min(self._workers, len(todo) - 1), sys.maxsize, threads)
             finally:
                 self._close_panel()
         except KeyboardInterrupt:
@@ -655,6 +671,16 @@ class Map:
             ends = time.monotonic() + _GRACE
             for each in threads:
                 each.join(max(0.0, ends - time.monotonic()))
+
+    def watch_others(self) -> None:
+        """Count what other kernels spend for the rows, if there is a budget."""
+        if self.limiter.budget < math.inf:
+            keys = dict.fromkeys([*self.keys, *self._found, *self.todo])
+            self._store.watch({key: self.result(key).spent for key in keys})
+            self.limiter.spent_elsewhere = self._store.spent_elsewhere
+
+    def _finish(self) -> None:
+        """Note the rows that stay open, and raise what ended the map before any row was done."""
         if self.limiter.reason:
             # A replay then knows that these rows belong to the map.
             self._store.put_open(key for key in self.todo if self._status(key) == "open")
@@ -738,7 +764,7 @@ class Map:
                     return
                 try:
                     began = self._outage.begin()
-                    self._ended(row.key, self._attempt(row), began)
+                    self.ended(row.key, self._attempt(row), began)
                 finally:
                     self._rows.give_back()
         except KeyboardInterrupt:
@@ -755,8 +781,38 @@ class Map:
         if self._elsewhere is not None and self._elsewhere.gone is not None:
             self._error = self._error or self._elsewhere.gone
             self.limiter.stop(f"the executor: {self._elsewhere.gone}")
-        ended = replace(result, spent=result.spent - notes.total)
-        return self._store.put(row.key, ended, row.earlier)
+        return self.put(row, replace(result, spent=result.spent - notes.total))
+
+    def put(self, row: Row, result: RowResult) -> RowResult:
+        """Keep how an attempt for a row that was claimed has ended."""
+        return self._store.put(row.key, result, row.earlier)
+
+    @property
+    def is_in_batches(self) -> bool:
+        """Whether the file says that rows are in batches, or have been."""
+        return any(is_noted(each) for each in self._found.values())
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether there is a file of results."""
+        return self._path is not None
+
+    def fail(self, error: ModelError) -> None:
+        """End the map by an error, which is raised if no row is done."""
+        self._error = self._error or error
+        self.limiter.stop(f"the endpoint: {error}")
+
+    def claim(self, key: str) -> Claim:
+        """Ask for a row, which other kernels may be asking about."""
+        return self._store.claim(key, self.result(key))
+
+    def mark(self, keys: Mapping[str, tuple[Json, Usage]]) -> None:
+        """Note what is under way for rows that were claimed, and what it may cost."""
+        self._store.mark(keys)
+
+    def attempt(self, row: Row) -> RowResult:
+        """Ask about a row that was claimed, on this thread, without keeping the result."""
+        return self._ask(row.about, CostLedger(row.key, self._store, is_kept=False))
 
     def ask_one(self, question: str, note: CostLedger, effects: Effects | None = None) -> RowResult:
         """Ask about a row in a conversation of its own.
@@ -783,8 +839,11 @@ class Map:
 
         return self.have(ask, self._parcel, question, effects)
 
-    def model(self, note: Callable[[Usage], None]) -> RowModel:
+    def model(self, note: CostLedger) -> RowModel:
         """The model of one row, whose requests wait for the limiter."""
+        model = None if self.sender is None else self.sender.model(note)
+        if model is not None:
+            return model
         return RowModel(self.setup.choice.given, self.limiter, note)
 
     def calls(self, note: CostLedger) -> SentCalls | None:
@@ -818,6 +877,8 @@ class Map:
 
     def on_main(self, work: Callable[[], T]) -> T:
         """Call something on the main thread and wait for it; a stop ends the wait."""
+        if threading.get_ident() == self._thread:
+            return work()
         future: Future[T] = Future()
 
         def call() -> None:
@@ -831,11 +892,17 @@ class Map:
         with stoppable(partial(_cancel, future)):
             return future.result()
 
-    def _ended(self, key: str, result: RowResult, began: int = 0) -> None:
+    def ended(self, key: str, result: RowResult, began: int | None = 0) -> None:
         """Take in what became of a row, and stop where the others would end in the same way.
 
-        When a row of another kernel began is not known: it counts as one of those that run.
+        Args:
+            key: The row.
+            result: What became of it.
+            began: When it began. That of another kernel is not known: it counts as one of those
+                that run. With None, it has begun after the last one has ended.
         """
+        if began is None:
+            began = self._outage.begin()
         with self._ending:
             self.paid += result.usage - self._found.get(key, OPEN).usage
             self._found[key] = result
@@ -862,7 +929,7 @@ class Map:
             elif result.status == "open":
                 # An interrupt hit a tool on the main thread.
                 self.limiter.stop("an interrupt", now=not self.limiter.reason)
-            is_estimated = self._ask == self.ask_one
+            is_estimated = self._ask == self.ask_one and self.sender is None
             if is_estimated and self._asked == _SAMPLE < len(self.todo):
                 self._inbox.put(self._estimate)
 
@@ -883,14 +950,17 @@ class Map:
         if is_above:
             line += ", above the budget"
         self.show(line, final=True)
-        if is_above and Keyboard().there:
-            self._ask_how_to_go_on()
+        if is_above:
+            with self._rows.changed:  # no row begins meanwhile
+                self.ask_how_to_go_on()
 
-    def _ask_how_to_go_on(self) -> None:
-        """Ask the user whether the budget is kept; no row begins meanwhile."""
+    def ask_how_to_go_on(self) -> None:
+        """Ask the user whether the budget is kept, if somebody is there."""
+        if not Keyboard().there:
+            return
         limiter = self.limiter
         budget = limiter.shown(limiter.budget)
-        with self._rows.changed, suppress(EOFError, OSError):
+        with suppress(EOFError, OSError):
             prompt = f"Run until {budget}, run all, or stop? [until/all/stop] "
             answer = Keyboard().ask(prompt).strip()
             if answer == "all":

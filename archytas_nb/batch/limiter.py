@@ -138,6 +138,21 @@ class Limiter:
                     self.stop_at_budget()
         raise KeyboardInterrupt
 
+    def reserve(self, expected: Usage) -> bool:
+        """Reserve what a request may cost that is not waited for; False if it does not fit."""
+        with self._changed:
+            fits = self._fits(expected)
+            if fits and not self.is_free:
+                self._reserved.append(expected)
+            return fits
+
+    def adopt(self, expected: Usage) -> None:
+        """Take over a request that was sent earlier, and counts as spent so far."""
+        if not self.is_free:
+            with self._changed:
+                self.spent -= expected
+                self._reserved.append(expected)
+
     def _fits(self, expected: Usage) -> bool:
         if self.budget == math.inf:
             return True
@@ -213,7 +228,7 @@ class RowModel:
     def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
         """Ask for a reply as the model does, as soon as the limiter lets it."""
         limiter = self._limiter
-        ask, expected = self._limited(ask)
+        ask, expected = self.limited(ask)
         retries = 0
         replies = limiter.replies
         while True:
@@ -262,7 +277,7 @@ class RowModel:
             reply: ModelReply = yield from self._model.complete(ask)
             limiter.replies += 1
             limiter.failure = ""
-            paid = self._settled(reply.usage, expected)
+            paid = self.settled(reply.usage, expected)
         except ModelError as error:
             if not error.may_be_paid:
                 paid = Usage()
@@ -272,7 +287,7 @@ class RowModel:
             limiter.leave(expected, paid)
         return reply
 
-    def _settled(self, reported: Usage, expected: Usage) -> Usage:
+    def settled(self, reported: Usage, expected: Usage) -> Usage:
         """The most that a request can have cost that was replied to."""
         limiter = self._limiter
         listed = self._priced(reported)
@@ -289,7 +304,7 @@ class RowModel:
         limiter.learn(expected, higher)
         return higher
 
-    def _limited(self, ask: AskModel) -> tuple[AskModel, Usage]:
+    def limited(self, ask: AskModel) -> tuple[AskModel, Usage]:
         """A request with a limit of its reply, and the most that it is expected to cost."""
         limiter = self._limiter
         if limiter.budget == math.inf:

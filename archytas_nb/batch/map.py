@@ -65,6 +65,7 @@ def mapped(
     on_planned: Callable[[PlannedRows], object] | None = None,
     unsure: float | None = None,
     then: Any = None,
+    when: Literal["now", "batch"] = "now",
     **options: Any,
 ) -> Any:
     """Ask about every row, as `Agent.map`; the other options are those of the engine's `Map`.
@@ -73,17 +74,15 @@ def mapped(
     has the name of their variable. `variable` is that of the result, which is shown with it.
     `on_planned` is called with what the code is derived from.
     """
-    from archytas_nb.batch.engine import Map
-
     _check_plan(plan, verify, max_fallback)
-    _check_rows(rows, plan, options.get("executor"), unsure)
+    _check_ways(rows, when, plan, options.get("executor"), unsure)
     library = _library_of(data)
     sure = Sure(unsure, then, is_planned=plan is not False)
     beside = [*COLUMNS, *sure.columns, *[AGENT][: plan is not False]]
     names, parts = columns_of(options["output_type"], beside)
     items = _items(data)
     questions = questions_of(items, prompt, _labels(data))
-    asked = Map(sure.setup(setup), questions, **options)
+    asked = _map_of(sure.setup(setup), questions, when, options)
     is_planned = plan is True
     if plan == "auto":
         is_planned = pool.is_available() and _may_be_planned(items, prompt, asked.tools)
@@ -235,15 +234,35 @@ def _check_plan(plan: Any, verify: Any, max_fallback: Any) -> None:
         raise ValueError(f"max_fallback is {max_fallback!r}; expected a share from 0 to 1")
 
 
-def _check_rows(rows: Any, plan: Any, executor: Any, unsure: Any) -> None:
-    """Raise ValueError for a number of rows in a request that is none, or cannot be used."""
+def _check_ways(rows: Any, when: Any, plan: Any, executor: Any, unsure: Any) -> None:
+    """Raise ValueError for ways to send rows that are none, or cannot be used together."""
     if type(rows) is not int or not 1 <= rows <= MAX_ROWS:
         raise ValueError(f"rows is {rows!r}; expected a number of rows from 1 to {MAX_ROWS}")
+    if when not in ("now", "batch"):
+        raise ValueError(f"when is {when!r}; expected 'now' or 'batch'")
     others = {"plan": plan is not False, "executor": executor is not None}
+    if when == "batch":
+        for name, is_given in others.items():
+            if is_given:
+                raise ValueError(f"when='batch' is for rows that are asked here: leave out {name}=")
     others["unsure"] = unsure is not None  # how sure a list is says nothing of its rows
     for name, is_given in others.items():
         if rows > 1 and is_given:
             raise ValueError(f"rows={rows} is for rows that are asked here: leave out {name}=")
+
+
+def _map_of(
+    setup: RunSetup, questions: Sequence[str], when: str, options: Mapping[str, Any]
+) -> Map:
+    """A map that sends the rows in batches if that is wanted, or collects those that are."""
+    from archytas_nb.batch.engine import Map
+
+    asked = Map(setup, questions, **options)
+    if when == "batch" or asked.is_in_batches:
+        from archytas_nb.batch.in_batches import InBatches
+
+        asked.sender = InBatches(asked, is_collecting=when != "batch")
+    return asked
 
 
 def _may_be_planned(items: Sequence[Any], prompt: str, tools: Sequence[Any]) -> bool:

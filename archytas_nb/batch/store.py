@@ -192,6 +192,14 @@ class RowResult:
 
 OPEN = RowResult("open")
 
+BATCHES = "batches"
+"""In the note of a row that is sent with others: the ids of the batches with its requests."""
+
+
+def is_noted(result: RowResult) -> bool:
+    """Whether a row is in a batch, or has been."""
+    return result.status == "open" and isinstance(result.answer, dict) and BATCHES in result.answer
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -291,6 +299,18 @@ class Store:
             if database is not None:
                 row, owner = self._get(database, key)
                 self._write(database, key, replace(row, spent=row.spent + spent), owner)
+
+    def mark(self, keys: Mapping[str, tuple[Json, Usage]]) -> None:
+        """Note what is under way for rows in progress, and add what it may cost, all at once.
+
+        Whoever claims such a row later finds the note as the answer of a row that is open.
+        """
+        with self._transaction() as database:
+            if database is not None:
+                for key, (note, spent) in keys.items():
+                    row, owner = self._get(database, key)
+                    noted = replace(row, status="open", answer=note, spent=row.spent + spent)
+                    self._write(database, key, noted, owner)
 
     def begin(self, key: str, error: str) -> None:
         """Note that something begins for a row in progress that may not run twice."""

@@ -60,6 +60,12 @@ def answers_itself(model: object) -> bool:
     return (facts.is_scripted or facts.has_cassette) and not isinstance(model, type)
 
 
+def batches_of(model: object) -> Any:
+    """The batch API of a model's endpoint; None if a model has none."""
+    batches = getattr(model, "batches", None)
+    return batches() if callable(batches) and not isinstance(model, type) else None
+
+
 class ModelFacts:
     """What is known of a model.
 

@@ -14,6 +14,7 @@ from typing import Any
 from archytas_nb import extras
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Delta, Json, Message, ModelReply, Usage, WireCall
+from archytas_nb.models.batches import AnthropicBatches
 from archytas_nb.models.body import may_choose, reply_tokens, with_images
 from archytas_nb.models.capabilities import Api, Capabilities
 from archytas_nb.models.completion import (
@@ -97,6 +98,10 @@ class AnthropicModel(RemoteModel):
         if self._key:
             return {"X-Api-Key": self._key}
         return {}
+
+    def batches(self) -> AnthropicBatches:
+        """The batch API of the endpoint; whether it has one shows with the first request."""
+        return AnthropicBatches(self, _STATUS)
 
     def body(self, ask: AskModel) -> dict[str, Json]:
         """The body of a request, without features that the endpoint is known to reject."""

@@ -239,7 +239,10 @@ class BoundedConnection:
         return None
 
     def read_body(
-        self, chunks: Iterator[bytes], is_over: Callable[[], bool] = lambda: False
+        self,
+        chunks: Iterator[bytes],
+        is_over: Callable[[], bool] = lambda: False,
+        most_bytes: int = MAX_REPLY_BYTES,
     ) -> Iterator[bytes]:
         """Yield the bytes of a body; raises EOFError if the connection breaks, or ModelError.
 
@@ -262,8 +265,8 @@ class BoundedConnection:
             if not chunk.startswith((b":", b"\r", b"\n")) and not is_over():
                 self._waited = 0.0  # comments in a stream are not data
             size += len(chunk)
-            if size > MAX_REPLY_BYTES:
-                what = f"sent more than {MAX_REPLY_BYTES:,} bytes for one reply"
+            if size > most_bytes:
+                what = f"sent more than {most_bytes:,} bytes for one reply"
                 raise self._errors.unusable(f"{what}; the request was aborted")
             yield chunk
 

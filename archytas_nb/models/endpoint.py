@@ -11,6 +11,7 @@ from archytas_nb.choices import ApiName
 from archytas_nb.errors import ConfigurationError
 from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.models import responses
+from archytas_nb.models.batches import OpenAIBatches
 from archytas_nb.models.body import OWN_FIELDS, body_of
 from archytas_nb.models.capabilities import Capabilities
 from archytas_nb.models.completion import CompletionBuilder, ReplyBuilder
@@ -76,6 +77,10 @@ class OpenAIModel(RemoteModel):
 
     def _key_header(self) -> dict[str, str]:
         return key_header(self.base_url, self._key or "none")
+
+    def batches(self) -> OpenAIBatches:
+        """The batch API of the endpoint; whether it has one shows with the first request."""
+        return OpenAIBatches(self)
 
     def body(self, ask: AskModel) -> dict[str, Json]:
         """The body of a request, in a form that the endpoint is known to accept."""

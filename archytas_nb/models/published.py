@@ -149,6 +149,13 @@ MODELS = (
 )
 """The models that pages, messages and defaults name, and those whose end is announced."""
 
+BATCH_PRICE = 0.5
+"""What a request of a batch costs, as a share of the ordinary price.
+
+Read on 2026-11-29 at https://developers.openai.com/api/docs/guides/batch and
+https://platform.claude.com/docs/en/build-with-claude/batch-processing.
+"""
+
 _DAY = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 """The end of the name of a snapshot."""
 

@@ -30,13 +30,14 @@ from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import refusals, secrets
 from archytas_nb.models.body import checked_fields
-from archytas_nb.models.bounds import BoundedConnection, Deadline
+from archytas_nb.models.bounds import MAX_REPLY_BYTES, BoundedConnection, Deadline
 from archytas_nb.models.capabilities import Api, Capabilities, capabilities_of, remember
 from archytas_nb.models.completion import (
     NotACompletion,
     Price,
     ReplyBuilder,
     ServerError,
+    from_body,
     from_stream,
     price_of,
     without_beginning,
@@ -348,11 +349,15 @@ class RemoteModel:
                 if generated is not None:
                     return generated
                 raise self._failure(error, connection, name, ask) from None
+        return self._checked(reply, original, form)
+
+    def _checked(self, reply: ModelReply, ask: AskModel, form: Capabilities) -> ModelReply:
+        """A reply as the question expects it; raises `ModelError` if it was withheld."""
         if reply.finish == "content_filter" and not reply.calls:
             what = "withheld all or part of the reply because of its content filter"
             advice = "Rephrase the question, or use another model."
             raise self.errors.unusable(what, "refused", advice)
-        return unshaped(reply, original, form.shapes)
+        return unshaped(reply, ask, form.shapes)
 
     def _failure(
         self, error: Exception, connection: BoundedConnection, name: str, ask: AskModel | None
@@ -441,6 +446,71 @@ class RemoteModel:
         connect = deadline.cap(min(CONNECT_SECONDS, timeout))
         return self._package().Timeout(None, connect=connect)
 
+    # ── other requests ────────────────────────────────────────────────────────────────────────────
+
+    def fetched(
+        self,
+        opened: Callable[[Any, Any], Any],
+        seconds: float | None = None,
+        *,
+        is_short: bool = False,
+        most_bytes: int = MAX_REPLY_BYTES,
+    ) -> Iterator[bytes]:
+        """Yield the body of the response to a request that is not for a reply.
+
+        Args:
+            opened: Opens the response, given the provider's client and its timeouts.
+            seconds: Seconds without data after which it fails; None for the model's own.
+            is_short: Whether it fails after `seconds`, even if there is data.
+            most_bytes: Maximum size of the body.
+
+        Raises:
+            ModelError: There is no complete response.
+        """
+        seconds = self.timeout if seconds is None else seconds
+        # Imports the client, which is slow the first time.
+        limits = self._timeouts(seconds, Deadline())
+        deadline = Deadline(seconds if is_short else None)
+        with self._connection(seconds, deadline) as connection:
+            try:
+                with opened(connection.client, limits) as response:
+                    chunks = response.iter_bytes()
+                    yield from connection.read_body(chunks, most_bytes=most_bytes)
+            except Exception as error:  # noqa: BLE001 - judged below
+                if deadline.passed:
+                    raise self.errors.timed_out(seconds, "first byte") from None
+                raise self._failure(error, connection, self._model or "", None) from None
+
+    def post_of(self, ask: AskModel) -> Post:
+        """A request in the form that the endpoint accepts, as far as known, without a stream."""
+        form = self._capabilities(self.name)
+        post = self._post(self.name, shaped(ask, form.shapes), form, stream=False)
+        body = {name: value for name, value in post.body.items() if name != "stream"}
+        return Post(post.path, body)
+
+    def reply_in(self, text: str, ask: AskModel, share: float = 1.0) -> ModelReply:
+        """Read the body of a response to `post_of` that came in another way.
+
+        Args:
+            text: The body.
+            ask: The request.
+            share: What it costs, as a share of the price.
+
+        Raises:
+            ModelError: It is not a reply.
+        """
+        form = self._capabilities(self.name)
+        try:
+            reply = from_body(text, lambda: self._new_builder(form))
+        except NotACompletion as error:
+            raise self.errors.not_an_api(self.errors.clean(str(error)), passing=True) from None
+        except EOFError as error:
+            raise self.errors.dropped(self.errors.clean(str(error))) from None
+        except ServerError as error:
+            raise self.errors.of_server(error, self.name, ask) from None
+        usage = replace(reply.usage, usd=reply.usage.usd * share)
+        return self._checked(replace(reply, usage=usage), ask, form)
+
     # ── the list of models ────────────────────────────────────────────────────────────────────────
 
     def _first_served(self) -> str:
@@ -465,19 +535,12 @@ class RemoteModel:
 
     def listed(self, seconds: float = _LISTING_SECONDS) -> tuple[Served, ...]:
         """The models that the endpoint serves, with a short timeout; raises `ModelError`."""
-        seconds = min(self.timeout, seconds)
-        # Imports the client, which is slow the first time.
-        limits = self._timeouts(seconds, Deadline())
-        deadline = Deadline(seconds)
-        with self._connection(seconds, deadline) as connection:
-            listing = connection.client.models.with_streaming_response.list
-            try:
-                with listing(**self.listing, timeout=limits) as response:
-                    body = b"".join(connection.read_body(response.iter_bytes()))
-            except Exception as error:  # noqa: BLE001 - judged below
-                if deadline.passed:
-                    raise self.errors.timed_out(seconds, "first byte") from None
-                raise self._failure(error, connection, self._model or "", None) from None
+
+        def opened(client: Any, timeouts: Any) -> Any:
+            listing = client.models.with_streaming_response.list
+            return listing(**self.listing, timeout=timeouts)
+
+        body = b"".join(self.fetched(opened, min(self.timeout, seconds), is_short=True))
         try:
             models = _models_in(json.loads(body))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):

@@ -55,18 +55,20 @@ class Shop:
                 fault.play(exchange)
                 return
             time.sleep(self.latency)
-            self._answer(row, exchange)
+            self.reply(exchange.body).play(exchange)
         finally:
             with self._lock:
                 self._now -= 1
 
-    def _answer(self, row: int, exchange: Exchange) -> None:
-        sent = len(json.dumps(exchange.body["messages"], ensure_ascii=False).encode())
-        wanted, most = self.written(row), exchange.body.get("max_tokens", 10**9)
+    def reply(self, body: Any) -> Say:
+        """The reply to a request, which is paid for."""
+        row = row_of(body)
+        sent = len(json.dumps(body["messages"], ensure_ascii=False).encode())
+        wanted, most = self.written(row), body.get("max_tokens", 10**9)
         written = min(wanted, most)
         with self._lock:
             self.paid[row] += 1
             self.charged += sent + written
         text = json.dumps({"label": "odd" if row % 2 else "even", "number": row})
         finish = "length" if wanted > most else "stop"
-        Say(text, raw=True, finish=finish, usage=(sent, 0, written)).play(exchange)
+        return Say(text, raw=True, finish=finish, usage=(sent, 0, written))

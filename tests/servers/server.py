@@ -362,8 +362,11 @@ class Server:
                 pass
 
             def do_GET(self) -> None:
+                self.answer_without_body("GET")
+
+            def answer_without_body(self, method: str) -> None:
                 asked = Asked(
-                    "GET", self.path, {name.lower(): value for name, value in self.headers.items()}
+                    method, self.path, {name.lower(): value for name, value in self.headers.items()}
                 )
                 server.asked.append(asked)
                 try:
@@ -372,9 +375,13 @@ class Server:
                     asked.left.set()
                     raise
 
+            def do_DELETE(self) -> None:
+                self.answer_without_body("DELETE")
+
             def do_POST(self) -> None:
-                raw = self.rfile.read(int(self.headers["Content-Length"]))
-                body = json.loads(raw)
+                raw = self.rfile.read(int(self.headers["Content-Length"] or 0))
+                is_file = self.headers.get_content_type() == "multipart/form-data"
+                body = None if is_file or not raw else json.loads(raw)
                 asked = Asked(
                     "POST",
                     self.path,
