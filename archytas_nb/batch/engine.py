@@ -296,7 +296,7 @@ class Map:
         self, setup: RunSetup, questions: Sequence[str], salts: Sequence[str] = (), *,
         output_type: Any = None, workers: int = 8, budget: float | str | None = None,
         rpm: float | None = None, executor: Any = None, store: str | None = None,
-        progress: bool = False, name: str = "", retry: bool = False,
+        progress: bool | Callable[..., None] = False, name: str = "", retry: bool = False,
     ) -> None:  # fmt: skip
         _check_limits(workers, rpm)
         self.way: Way = "here"
@@ -315,9 +315,9 @@ class Map:
         self.output_type = output_type
         self._workers = workers
         self.show: Callable[..., None] = _show_nothing
-        self.is_shown = progress
+        self.is_shown = bool(progress)
         if progress:
-            self.show = line_writer()
+            self.show = progress if callable(progress) else line_writer()
         self.answers = Answers(output_type, None, setup.variables)
         if self.answers.by_reference:
             raise ConfigurationError(

@@ -6,6 +6,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -13,7 +14,7 @@ from archytas_nb.effects.ledger import Effect
 from archytas_nb.template import Template
 from archytas_nb.tools.texts import cell_text
 from archytas_nb.trace.calls import effect_rows
-from archytas_nb.trace.map_panel import Column, Failure, FinishedMap
+from archytas_nb.trace.map_panel import ROWS, Column, Failure, FinishedMap
 from archytas_nb.trace.safe import Table
 from archytas_nb.words import collapse_whitespace, count, without_values
 
@@ -22,6 +23,7 @@ _MOST_VALUES = 8
 _MOST_REASONS = 6
 _PREVIEW = 5
 _CELL = 40  # characters
+_ABOUT = 120  # characters of a row that failed
 _LIMIT = re.compile(r" \(max_\w+=\d+\)$")
 """The limit that ended a row, which is not why it failed."""
 
@@ -58,10 +60,24 @@ def finished(
     failures = _grouped(errors, str)
     if len(failures) > _MOST_REASONS:  # such as one for each row, with a number of its own
         failures = _grouped(errors, without_values)
+    shown = (
+        replace(each, abouts=tuple(_about(items[row]) for row in each.rows[:ROWS]))
+        for each in failures
+    )
     return FinishedMap(
-        name, line, tuple(filter(None, columns)), tuple(failures),
+        name, line, tuple(filter(None, columns)), tuple(shown),
         _preview(prompt, items, records, names), len(records), warning, effect_rows(effects),
     )  # fmt: skip
+
+
+def _about(item: Any) -> str:
+    """A row in one line."""
+    if not isinstance(item, Mapping):
+        return collapse_whitespace(cell_text(item), _ABOUT)
+    pairs = (
+        f"{name}: {collapse_whitespace(cell_text(value), _CELL)}" for name, value in item.items()
+    )
+    return collapse_whitespace(" · ".join(pairs), _ABOUT)
 
 
 def _grouped(errors: Mapping[int, str], kind: Callable[[str], str]) -> list[Failure]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from archytas_nb.errors import ArchytasError
 from archytas_nb.magics.shown import redone, undone
@@ -114,6 +114,39 @@ class AfterRuns:
     def _of(self, removed: Removed) -> list[TraceView]:
         run = removed.asked.run if removed.asked is not None else None
         return [trace for each, trace in self._traces if each is run]
+
+
+def offer_retry(
+    names: MutableMapping[str, Any], name: str, frame: Any, ask: Callable[[], Any]
+) -> None:
+    """Offer to ask again about the rows of a map that failed, where a person could press a button.
+
+    Args:
+        names: The variables of the notebook.
+        name: The one that holds the result, which the new one replaces.
+        frame: The result.
+        ask: Asks about the rows that are not done, and returns the new result.
+    """
+    from archytas_nb.trace import front_end
+
+    states = frame["status"] if hasattr(frame, "columns") else [each["status"] for each in frame]
+    failed = sum(each == "failed" for each in states)
+    if not failed or not front_end.takes_presses():
+        return
+    from archytas_nb.kernel.main_thread import MainThread
+    from archytas_nb.trace.actions import Action, ActionRow, Done
+
+    def retry() -> Done:
+        if names.get(name) is not frame:
+            return Done(f"{name} holds something else now: run the cell again")
+        names[name] = again = ask()
+        handle.update(front_end.NOTHING, raw=True)
+        row.close()
+        offer_retry(names, name, again, ask)
+        return Done()
+
+    row = ActionRow([Action(f"Retry {failed:,}", "run the cell again", retry)], MainThread())
+    handle = front_end.display(row.widget)
 
 
 def _in_turn(one: Action, other: Action) -> Action:

@@ -240,6 +240,8 @@ class ArchytasNB(SettingTraits, Magics):
         from archytas_nb.batch.engine import is_replay
         from archytas_nb.batch.map import mapped
         from archytas_nb.magics import options
+        from archytas_nb.magics.after import offer_retry
+        from archytas_nb.progress import line_writer
         from archytas_nb.tools.toolbox import toolbox
 
         flags, text = split_options(line, parser_of(self.agent_map))
@@ -263,20 +265,23 @@ class ArchytasNB(SettingTraits, Magics):
                 output_type = options.answer_type(args.type, names)
             data = options.rows_of(args.on, names)
             setup = self._setup(args, settings, is_replay=is_replay(None))
-            frame = mapped(
+            ask = partial(
+                mapped,
                 setup.for_rows(prompt, is_planned=args.plan is True),
                 data, prompt,
                 output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
-                store=args.store, progress=True, name=args.model or "default",
+                store=args.store, progress=line_writer(), name=args.model or "default",
                 plan=args.plan, rows=args.rows, verify=args.verify, max_fallback=args.max_fallback,
                 retry=args.retry, expression=args.on, variable=args.out or "",
                 on_planned=self.history.add_map,
             )  # fmt: skip
+            frame = ask()
         except (ArchytasError, ValueError, KeyboardInterrupt) as error:
             raise without_frames(error) from None
         if out is None:
             return frame
         names[out] = frame
+        offer_retry(names, out, frame, ask)
         return None
 
     # ── the extension's life ──────────────────────────────────────────────────────────────────────

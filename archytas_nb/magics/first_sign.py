@@ -37,7 +37,7 @@ class FirstSign:
         if self._is_shown:
             page = f'<div class="archytas-nb-trace" style="{_STYLE}">starting</div>'
             data = {"text/html": page, "text/plain": "starting"}
-            self._handle = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+            self._handle = display(data, raw=True, display_id=True)
         return self
 
     def take(self) -> Any:

@@ -74,6 +74,15 @@ def way() -> Way:
     return "input"
 
 
+def takes_presses() -> bool:
+    """Whether a person at a notebook can be shown buttons.
+
+    Raises:
+        ConfigurationError: The setting ``ask_with`` cannot be read.
+    """
+    return is_notebook(current_kernel()) and settings.value("ask_with") != "input"
+
+
 def _connected(kernel: Any) -> bool:
     """Show an empty widget, and wait until the front end has made a subshell for it."""
     import ipywidgets

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from archytas_nb import settings
-from archytas_nb.namespace import is_notebook
 from archytas_nb.trace import front_end, safe
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.header import StopButton
@@ -124,18 +122,15 @@ def map_panel(
     retry: Callable[[], object],
 ) -> MapPanel | None:
     """The panel of a map, if a person is at a notebook; see `MapPanel`."""
-    kernel = front_end.current_kernel()
-    if kernel is None or not is_notebook(kernel) or settings.value("ask_with") == "input":
-        return None
-    return MapPanel(do, pause, retry)
+    return MapPanel(do, pause, retry) if front_end.takes_presses() else None
 
 
 # ── a map that has ended ──────────────────────────────────────────────────────────────────────────
 
 _BAR = 12
 """Characters of the longest bar of a column, or quarters of an em on a page."""
-_ROWS = 12
-"""Numbers of rows that are listed next to a failure."""
+ROWS = 12
+"""How many of the rows that failed for one reason are listed."""
 _FAILURES = 6
 WAITS = "#c9851b"
 """The colour of what waits for a person."""
@@ -160,16 +155,23 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why rows have failed, and their numbers from 0."""
+    """Why rows have failed.
+
+    Attributes:
+        why: The reason.
+        rows: The numbers of the rows, from 0.
+        abouts: The first of these rows themselves, each in one line.
+    """
 
     why: str
     rows: tuple[int, ...]
+    abouts: tuple[str, ...] = ()
 
     @property
     def listed(self) -> str:
         """The rows, the first ones of many."""
-        shown = ", ".join(map(str, self.rows[:_ROWS]))
-        more = ", …" if len(self.rows) > _ROWS else ""
+        shown = ", ".join(map(str, self.rows[:ROWS]))
+        more = ", …" if len(self.rows) > ROWS else ""
         return f"{'row' if len(self.rows) == 1 else 'rows'} {shown}{more}"
 
 
@@ -251,7 +253,7 @@ class FinishedMap:
         for each in self.failures[:_FAILURES]:
             mark = element("span", "✗ ", style=draw.BAD)
             why = element("summary", mark, f"{len(each.rows):,} × {each.why}", style=_POINTED)
-            drawn.append(element("details", why, element("div", each.listed, style=draw.DIM)))
+            drawn.append(element("details", why, *_rows_of(each)))
         others = [element("div", self._others)] if self._others else []
         advice = [element("div", self.advice, style=draw.DIM)] if self.advice else []
         return [*drawn, *others, *advice]
@@ -278,6 +280,18 @@ class FinishedMap:
         if shown < self.number:
             more = element("div", f"{shown} of {self.number:,} rows", style=draw.DIM)
         return element("div", table, more, style="overflow:auto;margin-top:.4em", tabindex="0")
+
+
+def _rows_of(failure: Failure) -> Iterator[Html]:
+    """The rows that failed for one reason, the first ones with their text."""
+    if not failure.abouts:
+        yield element("div", failure.listed, style=draw.DIM)
+    for row, about in zip(failure.rows, failure.abouts, strict=False):
+        number = element("span", f"row {row} · ", style=draw.DIM)
+        yield element("div", number, about, style="padding-left:1.3em")
+    more = len(failure.rows) - len(failure.abouts)
+    if failure.abouts and more > 0:
+        yield element("div", f"… {count(more, 'more row')}", style=f"padding-left:1.3em;{draw.DIM}")
 
 
 def glance_html(columns: Sequence[Column]) -> Html | None:

@@ -54,7 +54,13 @@ def mapped(server: Server, store: Path | str, number: int = 8, **options: Any) -
     tools = options.pop("tools", [])
     most = options.pop("max_reply_tokens", None)
     agent = Agent(tools, model=model, max_reply_tokens=most)
-    given = {"output_type": Label, "progress": False, "when": "batch", "store": str(store), **options}
+    given = {
+        "output_type": Label,
+        "progress": False,
+        "when": "batch",
+        "store": str(store),
+        **options,
+    }
     data = [f"row {n}" for n in range(number)]
     made: Result = agent.map(data, "Label it.", **given)
     return made

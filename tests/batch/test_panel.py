@@ -148,7 +148,7 @@ def test_the_answers_so_far_are_counted_while_rows_are_asked(
         counted = [each for each in panel.columns if each.name == "label" and each.counts]
         seen.extend(dict(each.counts) for each in counted)
 
-    ask(Shop(latency=0.03), act, monkeypatch, rows=24, workers=2, type=Label)
+    ask(Shop(latency=0.03), act, monkeypatch, rows=24, workers=2, output_type=Label)
     sums = [sum(each.values()) for each in seen]
     assert sums == sorted(sums)
     assert len(set(sums)) >= 3

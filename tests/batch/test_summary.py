@@ -56,6 +56,16 @@ def test_what_was_done_outside_of_the_variables_is_listed() -> None:
     assert "git status 39" not in page
 
 
+def test_the_rows_that_failed_are_shown_themselves() -> None:
+    found = summary(40, {3: "withheld", **dict.fromkeys(range(10, 30), "not a topic")})
+    many, one = found.failures
+    assert one.abouts == ("site: 3 · comment: note 3 of the field book",)
+    assert [each.split(" · ")[0] for each in many.abouts] == [f"site: {n}" for n in range(10, 22)]
+    assert "note 21 of the field book" in found.html()
+    assert "note 22 of the field book" not in found.html()
+    assert "… 8 more rows" in found.html()
+
+
 def test_reasons_that_differ_in_a_number_only_are_one_where_there_are_many() -> None:
     found = summary(40, {n: f"row {n} has no price" for n in range(20)})
     [group] = found.failures

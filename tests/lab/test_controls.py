@@ -181,6 +181,34 @@ def test_a_map_is_paused_continued_and_stopped_with_buttons(lab: Lab, sit: Any) 
     assert "stopped by you" in line["text/plain"]
 
 
+def test_rows_that_failed_are_looked_at_and_asked_again_when_a_map_has_ended(
+    lab: Lab, sit: Any
+) -> None:
+    """The new result takes the place of the old one in its variable, and the button goes."""
+    shop = Shop(lambda row, asked: Status(400, "withheld") if row in (1, 5) and not asked else None)
+    with Server(then=shop) as server:
+        write_map(lab.work, server.url, "map-again.ipynb", CONTROLS)
+        desk = sit("map-again.ipynb")
+        for cell in range(3):
+            desk.run_cell(cell)
+        desk.wait_until_run(2)
+        again = desk.page.get_by_role("button", name="Retry 2", exact=True)
+        again.wait_for()
+        desk.page.locator("summary:visible").filter(has_text="withheld").click()
+        desk.wait_for_text("text: row 5")
+        desk.picture("map-failed", 2)
+        again.click()
+        desk.wait_for_text("8 of 8 rows done")
+        again.wait_for(state="detached")
+        assert "6 of 8" not in desk.text(2)  # it has the place of the old one
+        desk.run_cell(3)
+        desk.wait_until_run(3)
+        desk.picture("map-again", 2)
+    assert desk.text(3).count("done") == 8
+    assert [shop.asked[row] for row in range(8)] == [1, 2, 1, 1, 1, 2, 1, 1]
+    assert desk.console == []
+
+
 def test_a_plan_is_changed_and_run_with_buttons(lab: Lab, sit: Any) -> None:
     write_plan(lab.work)
     desk = sit("plan.ipynb")
