@@ -386,8 +386,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
         is_embedded = isinstance(model, EmbeddedModel)
         if is_embedded:
             at = "the embedded model"
-            process.Engine().require()
-            weights.check(given.resolved().local_model or None)
+            model.require()
         why = _reason(config, model)
         if try_it:
             tried = _try_model(model)  # which may find that a default is gone

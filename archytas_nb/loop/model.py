@@ -222,6 +222,13 @@ def ends_of(model: object) -> dict[str, tuple[date, str]]:
     return ends
 
 
+def require(model: object) -> None:
+    """Raise ConfigurationError if something is not installed that the model needs."""
+    method = getattr(model, "require", None)
+    if method is not None:
+        method()
+
+
 def forget_crash(model: object) -> None:
     """Let a local model start without safe mode again."""
     method = getattr(model, "forget_crash", None)

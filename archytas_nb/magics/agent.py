@@ -439,9 +439,13 @@ class ArchytasNB(SettingTraits, Magics):
         """Choose the model of later questions, asking the person if need be; its name.
 
         Raises:
-            ConfigurationError: There is no such model.
+            ConfigurationError: There is no such model, or something is not installed that it needs.
         """
-        return str(self._model(name).name)
+        from archytas_nb.loop.model import require
+
+        model = self._model(name)
+        require(model)
+        return str(model.name)
 
     def _read(
         self, text: str, args: Any, names: dict[str, Any], cell: Cell

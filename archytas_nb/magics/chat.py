@@ -69,7 +69,9 @@ class ChatMagics(Magics):
                 case "off":
                     return self._off()
             if self._listener is None or not self._listener.is_open:
-                return TextResult("this notebook is not open to a chat; %agent_chat on")
+                return TextResult(
+                    "this notebook is not open to a chat; to open it, run %agent_chat on"
+                )
             return TextResult("this notebook is open to a chat; %agent_chat off ends that")
         except (ArchytasError, KeyboardInterrupt) as error:
             raise without_frames(error) from None

@@ -290,6 +290,14 @@ def test_a_question_that_is_no_text_is_refused_with_the_reason(
     assert value(kernel, "script") == "ScriptedModel(1 replies left)"
 
 
+def test_no_chat_is_opened_for_a_model_that_cannot_answer(kernel: Kernel) -> None:
+    kernel.run("import sys; sys.modules['xllamacpp'] = None")
+    cell = kernel.run("%agent_chat on --model local")
+    kernel.run("del sys.modules['xllamacpp']")
+    assert cell.status == "error"
+    assert "xllamacpp" in cell.error
+
+
 def test_nothing_listens_after_off(kernel: Kernel, runtime: Path) -> None:
     assert "open" in value(kernel, "%agent_chat")
     assert kernel.run("%agent_chat off").status == "ok"

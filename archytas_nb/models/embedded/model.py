@@ -82,6 +82,11 @@ class EmbeddedModel:
         """Maximum number of tokens of a conversation and its reply together."""
         return self._engine.context
 
+    def require(self) -> None:
+        """Raise ConfigurationError if the engine or the weights are not installed."""
+        self._engine.require()
+        weights.check(self._setting)
+
     def complete(self, ask: AskModel) -> ReplyStream:
         """Request one reply as soon as the model is ready.
 
