@@ -731,7 +731,7 @@ class Map:
             )
 
     def _glance(self) -> list[Column]:
-        """The answers so far at a glance; the longer it takes, the less often it is made anew."""
+        """The answers so far at a glance; the longer it takes, the less often it is made again."""
         began = time.monotonic()
         if began >= self._glance_due:
             results = map(self.result, self.counted)
