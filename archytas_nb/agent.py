@@ -743,7 +743,7 @@ class Agent:
             prompt: What to do with each row. ``{column}`` is replaced with the row's value; if no
                 column is named, the whole row is added below the prompt.
             output_type: The type of each answer, whose fields become columns; None for text.
-            workers: Maximum number of rows in progress at once.
+            workers: Maximum number of rows in progress at the same time.
             budget: The maximum cost, such as ``"3 USD"`` or ``"500000 tokens"``, of all calls with
                 these rows and this file together.
             rpm: Maximum number of requests per minute.
@@ -840,7 +840,7 @@ class Agent:
             runs: How many times each question is asked.
             models: Models to compare; empty for the agent's own.
             output_type: The type of each answer; None for text.
-            workers: Maximum number of questions in progress at once.
+            workers: Maximum number of questions in progress at the same time.
             budget: The maximum cost for each model; as in `map`.
             store: The file that stores the answers, as in `map`; None stores nothing.
             progress: Whether to show progress.

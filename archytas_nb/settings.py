@@ -1,4 +1,4 @@
-"""The settings: type, range, help, scope and environment variable of each stand at its field.
+"""The settings: type, range, help, scope and environment variable of each are at its field.
 
 `%agent` and `Agent` read them here. Precedence: the option of a question or argument of an agent,
 ``%config ArchytasNB`` in a kernel with the extension, the environment, the default. Changes take
@@ -312,7 +312,7 @@ class Bounds(Kind):
         if not isinstance(value, Mapping):
             expected = ", ".join(self.kinds)
             raise UnreadableSettingError(
-                f"{value!r} is no mapping; expected bounds by name: {expected}"
+                f"{value!r} is not a mapping; expected bounds by name: {expected}"
             )
         for name, number in value.items():
             kind = self.kinds.get(name)
@@ -508,7 +508,7 @@ class Settings:
         Choices(get_args(AskBefore)), [],
         "Before what code of the model in the notebook you are asked: network (a connection), "
         "process (a program that it starts or ends), delete (of what was there before), outside "
-        "(a change outside of the working folder and folders). It holds honest code and is no "
+        "(a change outside of the working folder and folders). It stops honest code but is not a "
         "sandbox.",
     )
     folders: Collection[str] = _setting(
@@ -738,7 +738,7 @@ SETTINGS: Mapping[str, Setting] = {
 }
 _VARIABLES = {name: setting.variables for name, setting in SETTINGS.items()}
 OTHER_VARIABLES = (f"{PREFIX}CASSETTE_REPORT", f"{PREFIX}CASSETTE_RERUN")
-"""Variables that the pytest plugin sets for its kernels; they are no settings."""
+"""Variables that the pytest plugin sets for its kernels; they are not settings."""
 
 
 # ── values ────────────────────────────────────────────────────────────────────────────────────────

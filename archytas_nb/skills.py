@@ -91,7 +91,7 @@ class Skill:
         text = _read(files[wanted])
         if text is None:
             raise ValueError(
-                f"{wanted!r} of {self.name!r} is no text of {_MAX_FILE:,} bytes at most"
+                f"{wanted!r} of {self.name!r} is not a text of at most {_MAX_FILE:,} bytes"
             )
         if not file:
             text = _split(text)[1]
@@ -181,7 +181,7 @@ def _folders(places: Iterable[str]) -> Iterator[tuple[Path, Path]]:
             path = here / Path(place).expanduser()
             if not path.is_dir():
                 expected = "expected 'project', 'user', or the path of a folder"
-                raise ConfigurationError(f"skills: {place!r} is no folder; {expected}")
+                raise ConfigurationError(f"skills: {place!r} is not a folder; {expected}")
             yield path, path
 
 
@@ -218,10 +218,10 @@ def _skill(path: Path, root: Path) -> Skill:
     if not is_inside:
         raise ValueError(f"it is a link that leads elsewhere, to {str(folder)!r}")
     if not _is_file(folder / FILE):
-        raise ValueError(f"its {FILE} is no regular file")
+        raise ValueError(f"its {FILE} is not a regular file")
     text = _read(folder / FILE)
     if text is None:
-        raise ValueError(f"its {FILE} is no text of {_MAX_FILE:,} bytes at most")
+        raise ValueError(f"its {FILE} is not a text of at most {_MAX_FILE:,} bytes")
     fields = _fields(_split(text)[0])
     name, description = fields.get("name"), fields.get("description")
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:

@@ -82,9 +82,9 @@ def fault(value: Any, deepest: int = MAX_DEPTH) -> str | None:
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
-        return "its text has bytes that are no UTF-8, or half of a surrogate pair"
+        return "its text has bytes that are not UTF-8, or half of a surrogate pair"
     except TypeError as error:
-        return f"it is no value of JSON ({error})"
+        return f"it is not a value of JSON ({error})"
     except ValueError:
         return "a number in it is not finite or too large (NaN, Infinity, 1e999)"
     return None

@@ -75,7 +75,7 @@ def cells(
     """
     shell = current_shell()
     if shell is None:
-        raise ValueError("there are no cells: this is no notebook")
+        raise ValueError("there are no cells: this is not a notebook")
     session = _Session(shell)
     known = _chosen(session.numbers, numbers)
     part = MAX_CELL_CHARS if len(known) == 1 else _PART

@@ -321,7 +321,7 @@ class Copy:
         """Run a function of the kernel for the copy, or repeat what it had returned."""
         name, args, kwargs = read_call(message)
         if name not in self._tools or self._call is None:
-            raise DamagedError(f"{name!r} is no tool")
+            raise DamagedError(f"{name!r} is not a tool")
         request = b"\0".join(
             (repr(message.facts).encode("utf-8", "replace"), *map(bytes, message.buffers))
         )

@@ -62,7 +62,7 @@ class AfterRuns:
         def undo() -> Done:
             removed = self._history.forget_last() if self._history.last is run else None
             if removed is None:
-                raise ArchytasError("this question is not the last one any more")
+                raise ArchytasError("this is no longer the last question")
             self.undone(removed)  # the trace says what that did
             return Done()
 
@@ -75,7 +75,7 @@ class AfterRuns:
         def ask(question: str, *, continues: bool = False) -> Callable[[], Done]:
             def do() -> Done:
                 if continues and self._history.last is not run:
-                    raise ArchytasError("this question is not the last one any more")
+                    raise ArchytasError("this is no longer the last question")
                 again(question)
                 return Done()
 

@@ -672,7 +672,7 @@ class ArchytasNB(SettingTraits, Magics):
         from archytas_nb.trace.safe import last_python_block
 
         code = ""
-        if not run.incomplete:  # a part of a cell is no cell
+        if not run.incomplete:  # a part of a cell is not a cell
             code = last_python_block(run.answer)
         if code:
             self.shell.set_next_input(code, replace=False)

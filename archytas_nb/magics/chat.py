@@ -69,10 +69,8 @@ class ChatMagics(Magics):
                 case "off":
                     return self._off()
             if self._listener is None or not self._listener.is_open:
-                return TextResult(
-                    "this notebook is not open to a chat; to open it, run %agent_chat on"
-                )
-            return TextResult("this notebook is open to a chat; %agent_chat off ends that")
+                return TextResult("no chat can connect; %agent_chat on allows it")
+            return TextResult("a chat can connect; %agent_chat off ends that")
         except (ArchytasError, KeyboardInterrupt) as error:
             raise without_frames(error) from None
 
@@ -115,12 +113,12 @@ class ChatMagics(Magics):
         listener = self._listener
         self._listener = None
         if listener is None:
-            return TextResult("this notebook was not open to a chat")
+            return TextResult("no chat could connect, so there is nothing to end")
         listener.stop()
         if self._registered is not None:
             self._registered.remove()
             self._registered = None
-        return TextResult("this notebook is not open to a chat any more")
+        return TextResult("no chat can connect now")
 
 
 class ChatNotebook:

@@ -271,7 +271,7 @@ def check_answers(shell: Any, history: History, which: str, *, strict: bool) -> 
         lines.append(f"cell {each.label}: {found.text(how)}")
     text = "\n".join(lines) or "no question was answered in these runs"
     if strict and has_changed:
-        raise without_frames(AnswerChanged(f"answers do not hold any more:\n{text}"))
+        raise without_frames(AnswerChanged(f"answers no longer hold:\n{text}"))
     return TextResult(text)
 
 

@@ -72,7 +72,7 @@ def matcher(shell: Any, owners: Mapping[str, Any]) -> Any:
 
 
 def _place(text: str, parser: Any) -> tuple[str, str]:
-    """What is written at the end of a line, and the word as far as it is there.
+    """What is written at the end of a line, and the beginning of the word.
 
     The first is the option whose value it is, ``"-"`` for an option's name, ``"{"`` for a lookup
     in the question and ``""`` for the question.

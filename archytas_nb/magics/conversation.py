@@ -193,7 +193,7 @@ class ConversationMagics(Magics):
         argument(
             "--strict",
             action="store_true",
-            help="Fail if an answer does not hold any more, for tests.",
+            help="Fail if an answer no longer holds, for tests.",
         ),
     )
     def agent_check(self, args: Any) -> Any:
@@ -299,7 +299,7 @@ class ConversationMagics(Magics):
         argument(
             "--force",
             action="store_true",
-            help="With --mode record: replace a file that is no cassette, too.",
+            help="With --mode record: replace a file that is not a cassette, too.",
         ),
         argument(
             "--prune",

@@ -54,7 +54,7 @@ def fork_from(history: History, last: LastAsked | None, text: str) -> StartOfBra
     number, _, said = text.strip().partition(" ")
     if not number.isdecimal():
         raise UsageError(
-            f"{number!r} is no step; expected a number: %agent_fork 3, then what to tell"
+            f"{number!r} is not a step; expected a number: %agent_fork 3, then what to tell"
         )
     asked = history.asked[-1] if history.asked else None
     if asked is None or asked.exchange is None or last is None or asked.run is not history.last:

@@ -280,7 +280,7 @@ class McpMagics(Magics):
         for each in remove_dead(bridge.KIND):
             for folder in {each.folder, here}:
                 for client, file in clients.FILES.items():
-                    with suppress(ConfigurationError):  # it is not written to any more
+                    with suppress(ConfigurationError):  # nothing is written to it now
                         if clients.remove_entry(client, folder, each.url):
                             path = folder / file.path
                             lines.append(f"removed from {path}: a kernel that was killed")
@@ -357,7 +357,7 @@ def _server(args: Any, command: str, *, is_command: bool) -> tuple[str, str | li
         name = args.name
         target = word
         if not word.startswith(("http://", "https://")):
-            raise UsageError(f"{word!r} is no address that begins with http: {usage}")
+            raise UsageError(f"{word!r} is not an address that begins with http: {usage}")
     if not target or not re.fullmatch(r"[A-Za-z]\w*", name):
         raise UsageError(f"the name of a server is {name!r}; expected letters and digits: {usage}")
     return name, target

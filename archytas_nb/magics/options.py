@@ -80,7 +80,7 @@ AGENT_FLAGS = (
     ),
     _switch(
         "--background",
-        "Give the cell back at once: the run goes on between other cells; see %%agent_runs. "
+        "Give the cell back immediately: the run continues between other cells; see %%agent_runs. "
         "Without a notebook in which somebody looks on, the cell waits for it.",
     ),
     _switch("--raw", "Send the question as written; do not replace {name}."),
@@ -128,7 +128,13 @@ MAP_FLAGS = (
     _value("EXPR", "The required type of each answer; its fields become columns.", "-t", "--type"),
     _value("NAME", "Assign the resulting data frame to this variable.", "--out"),
     _value("NAME", "Use this model, or the model in this variable.", "-m", "--model"),
-    _value("N", "Maximum number of rows asked at once (8).", "--workers", type=integer, default=8),
+    _value(
+        "N",
+        "Maximum number of rows asked at a time (8).",
+        "--workers",
+        type=integer,
+        default=8,
+    ),
     _value("COST", "Maximum cost: 3 (USD) or '500000 tokens'; by default unlimited.", "--budget"),
     _value("N", "Maximum requests per minute; by default unlimited.", "--rpm", type=number),
     _value("PATH", f"The file in which results are stored ({STORE}).", "--store", default=STORE),

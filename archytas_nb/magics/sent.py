@@ -62,7 +62,7 @@ class SentRequest(TextResult):
 
         try:
             body = json.loads(str(self))
-        except ValueError:  # it was cut, or is no JSON
+        except ValueError:  # it was cut, or is not JSON
             return None
         if not isinstance(body, dict) or not ("messages" in body or "input" in body):
             return None

@@ -83,7 +83,7 @@ class _Lines:
             try:
                 message = read(line)
             except ValueError as error:
-                message, why = None, f"it is no JSON: {error}"
+                message, why = None, f"it is not JSON: {error}"
             else:
                 why = fault(message) or ""
             if not why:

@@ -157,7 +157,7 @@ def _message(line: bytes, reader: Reader) -> Any:
         why = f"its answer cannot be read: {error}"
     except ValueError as error:
         # pydantic's errors are such.
-        why = f"its answer is no message of the protocol: {fault_of(error)}"
+        why = f"its answer is not a message of the protocol: {fault_of(error)}"
     return _failed(line, why)
 
 

@@ -91,7 +91,7 @@ class Reader:
         try:
             found = read(text)
         except ValueError as error:
-            raise NotReadError(f"it is no JSON: {error}") from None
+            raise NotReadError(f"it is not JSON: {error}") from None
         if not isinstance(found, dict):
             raise NotReadError(f"it is {_kind(found)}, expected an object of JSON")
         if "result" in found or "error" in found:

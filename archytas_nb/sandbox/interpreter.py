@@ -168,7 +168,7 @@ class Interpreter:
                     return
             except (MontyError, RuntimeError) as error:
                 reason = error
-        raise RuntimeError("the sandbox does not start: its processes end at once") from reason
+        raise RuntimeError("the sandbox does not start: its processes end immediately") from reason
 
     def _is_reopened(self, saved: _Saved | None) -> bool:
         self._session = session = self._opened(os_policy=policy())

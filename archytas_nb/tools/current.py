@@ -275,7 +275,7 @@ class CurrentRun:
     def _check(self, what: str) -> None:
         if self._has_ended:
             raise ToolError(
-                f"the call that got this run has ended, and cannot {what} any more: do it before "
+                f"the call that got this run has ended, and can no longer {what}: do it before "
                 "the function returns"
             )
 

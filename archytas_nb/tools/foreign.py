@@ -81,7 +81,7 @@ def tool_of(
     root = inlining.root()
     properties = root.get("properties", {})
     if not isinstance(properties, Mapping):
-        raise ToolError(f"the schema of the tool {name!r} has properties that are no object")
+        raise ToolError(f"the schema of the tool {name!r} has properties that are not an object")
     if len(properties) > _MAX_ARGUMENTS:
         expected = f"expected {_MAX_ARGUMENTS} at most"
         raise ToolError(f"the tool {name!r} has {len(properties):,} arguments; {expected}")

@@ -257,7 +257,7 @@ def _keywords(
     for key, each in fields.items():
         if key in taken or not key.isidentifier() or keyword.iskeyword(key):
             expected = "expected a name that no other parameter has"
-            raise Unusable(f"{key!r} in the annotation of {name!r} is no parameter: {expected}")
+            raise Unusable(f"{key!r} in the annotation of {name!r} is not a parameter: {expected}")
         parameters[key] = inspect.Parameter(
             key,
             inspect.Parameter.KEYWORD_ONLY,

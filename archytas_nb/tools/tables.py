@@ -498,7 +498,7 @@ def _held(series: Any) -> list[Any]:
 def _first_of(read: Callable[[], _Read], instead: Callable[[], _Read]) -> _Read:
     """What is read of a table, in another way if Python cannot hold a value of it.
 
-    Each library has its own exceptions, and a panic of polars is no `Exception`.
+    Each library has its own exceptions, and a panic of polars is not an `Exception`.
     """
     try:
         return read()

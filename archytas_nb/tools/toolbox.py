@@ -301,7 +301,7 @@ def decorate(box: Toolbox, f: Any, options: dict[str, Any]) -> Any:
         meant = hint(option, TOOL, ()) or f"{guess} expected {expected}"
         raise ToolError(f"tool() has no option {option!r}{meant}")
     if isinstance(f, str):
-        raise ToolError(f"{f!r} is no function; to name a tool, write @tool(name={f!r})")
+        raise ToolError(f"{f!r} is not a function; to name a tool, write @tool(name={f!r})")
     if f is None:
         return lambda each: decorate(box, each, options)
     function = _function(f)

@@ -308,7 +308,7 @@ def test_where_a_kernel_cannot_be_registered_it_does_not_listen(tmp_path: Path) 
             fault()
             for begin, state, nothing in (
                 ("%agent_mcp serve", "%agent_mcp", "nothing is served"),
-                ("%agent_chat on --model script", "%agent_chat", "is not open to a chat"),
+                ("%agent_chat on --model script", "%agent_chat", "no chat can connect"),
             ):
                 for _ in range(2):  # the second says the same as the first
                     cell = run(begin)

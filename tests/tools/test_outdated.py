@@ -97,7 +97,7 @@ def test_a_class_that_was_imported_again_is_told_as_it_is_now(module: Written, k
         ("w: int,", "w: float,", "w: float"),
         ("box: Box | None = None", "box: Box | None = None, n: int = 1", "n: int=1"),
         ("Area.", "The area.", "The area."),
-        ("def area", "def surface", "is not in the file any more"),
+        ("def area", "def surface", "is no longer in the file"),
         ("    return", "    # a comment\n    return", None),
         ("\ndef area", "\n\n\ndef other():\n    pass\n\ndef area", None),
         ("def area", "def area(", None),  # it is being written
