@@ -125,6 +125,38 @@ def test_invented_data_under_the_name_of_a_variable_is_no_answer() -> None:
     assert (run.answer, run.repairs) == ("6.0", 1)
 
 
+def test_a_list_that_a_loop_fills_from_data_comes_from_data() -> None:
+    run = answered(
+        "deep = []\nfor each in ships['Draught (m)'].dropna():\n"
+        "    if each > 3.5:\n        deep.append(each)\nanswer(sum(deep) / len(deep))"
+    )
+    assert (run.answer, run.repairs) == ("5.0", 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ("f'{port}: {deep:.1f}'", "Emden: 6.0\nKiel: 4.0"),
+        ("port", '["Emden", "Kiel"]'),
+    ],
+)
+def test_a_loop_that_answers_in_each_pass_answers_with_all(given: str, answer: str) -> None:
+    run = answered(
+        "for port, rows in ships.groupby('port'):\n"
+        f"    deep = rows['Draught (m)'].max()\n    answer({given})",
+        namespace={"ships": pd.DataFrame(SHIPS).dropna()},
+    )
+    assert run.answer == answer
+
+
+def test_a_loop_that_looks_for_one_answer_ends_with_it() -> None:
+    run = answered(
+        "for ship, deep in zip(ships['Ship'], ships['Draught (m)']):\n"
+        "    if deep > 3:\n        answer(ship)"
+    )
+    assert run.answer == "Ole"
+
+
 @pytest.mark.parametrize("value", ["float('inf')", "f'ratio=-inf'", "f'mean: {float(\"nan\")}'"])
 def test_a_number_that_is_none_is_no_answer(value: str) -> None:
     run = answered(f"least = float('inf')\nanswer({value})", "answer(len(ships))")
