@@ -18,6 +18,10 @@ are installed: a cure that is no longer needed fails its test.
 | gives one column to what takes a table | the same with a table of this column |
 | uses an array as the table that it was made of | the same after it got these columns |
 | gives a table with text to what takes numbers | the same with its columns of numbers |
+| answers in each pass of a loop | the same with all answers behind the loop |
+| computes with a column of numbers that are text | the same after they were read as numbers |
+| indexes a table or a column as an array | the same with ``.iloc``, or with its array |
+| writes a table of one value into a text | the same with the value |
 """
 
 from __future__ import annotations
@@ -31,8 +35,10 @@ from typing import Any
 
 from archytas_nb.copies.failures import Failure, columns_of, is_table, plain
 from archytas_nb.copies.libraries import import_of
+from archytas_nb.copies.numerals import Numerals, numerals
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.parse import parsed
+from archytas_nb.syntax.program import PROGRAM_ANSWER, called
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +72,14 @@ def cure_of(failure: Failure) -> Cure | None:
 
 
 def cure_before(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | None:
-    """The cure of a statement that would have no effect and raise nothing; None if it has one.
+    """The cure of a statement that raises nothing and does not do as meant; None if it does.
 
-    A method of a selection that changes it in place changes a copy of the column.
+    A method of a selection that changes it in place changes a copy of the column. A table of one
+    value is written with its index and type.
     """
+    written = _with_values(statement, variables)
+    if written is not None:
+        return written
     if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
         return None
     call = statement.value
@@ -88,6 +98,32 @@ def cure_before(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | Non
     return Cure(
         f"{ast.unparse(selection)} = {ast.unparse(new)}",
         "inplace=True on a selection changes only a copy of it",
+    )
+
+
+def answers_of_loop(statement: ast.stmt) -> Cure | None:
+    """A loop that answers in each pass, of which only the first one would count: all are answered.
+
+    An answer under a condition may be what the loop looks for, and stays as it is.
+    """
+    tree = parsed(ast.unparse(statement))
+    loop = tree.body[0]
+    if not isinstance(loop, ast.For) or loop.orelse:
+        return None
+    for each in loop.body:
+        call = each.value if isinstance(each, ast.Expr) else None
+        if isinstance(call, ast.Call) and called(call) == PROGRAM_ANSWER and len(call.args) == 1:
+            break
+        if not isinstance(each, (ast.Assign, ast.AugAssign, ast.Expr, ast.If)):
+            return None
+    else:
+        return None
+    is_text = isinstance(call.args[0], ast.JoinedStr)
+    call.func = parsed("answers.append", "eval").body
+    end = r'"\n".join(answers)' if is_text else "answers"
+    return Cure(
+        f"answers = []\n{ast.unparse(tree)}\n{PROGRAM_ANSWER}({end})",
+        "the loop answers in each pass: all of them are the answer",
     )
 
 
@@ -285,6 +321,88 @@ def _table_of_shape(failure: Failure, made: ast.expr, array: Any) -> str:
     return ""
 
 
+def _numerals(failure: Failure) -> Cure | None:
+    """A column of numbers that are text, with which the statement computes: it is read as numbers.
+
+    All of it can be read in one way only. What has no digit, such as a header that is repeated, is
+    no number, and counts as missing.
+    """
+    if not isinstance(failure.error, _OF_TEXT):
+        return None
+    nodes = ast.walk(failure.statement)
+    named = {*failure.strings, *(each.attr for each in nodes if isinstance(each, ast.Attribute))}
+    lines, why = [], []
+    read = (use.name for use in Bindings(failure.statement).uses if use.act == "read")
+    for name in dict.fromkeys(read):
+        value: Any = failure.variables.get(name)
+        columns = [each for each in columns_of(value) if each in named] if is_table(value) else [""]
+        for column in columns:
+            found = _numerals_of(value[column] if column else value)
+            if found is not None:
+                place = f"{name}[{column!r}]" if column else name
+                lines.append(f"{place} = {found.expression(place)}")
+                others = ", ".join(map(repr, found.others[:3]))
+                lost = f"; {others} counts as missing" if others else ""
+                why.append(f"the numbers of {column or name!r} are text, and are read{lost}")
+    if not lines:
+        return None
+    source = "\n".join(["import pandas as pd", *lines, ast.unparse(failure.statement)])
+    return Cure(source, ". ".join(dict.fromkeys(why)))
+
+
+def _numerals_of(column: Any) -> Numerals | None:
+    """How a column of text writes numbers; None if it is no column of pandas, or holds no text."""
+    is_text = getattr(getattr(column, "dtype", None), "kind", "") == "O" and hasattr(column, "str")
+    if not is_text or len(column) == 0:
+        return None
+    return numerals(map(str, column.dropna()))
+
+
+def _positions(failure: Failure) -> Cure | None:
+    """A table or a column of pandas that is indexed by positions in several dimensions."""
+    tree = parsed(ast.unparse(failure.statement))
+    changed = False
+    for each in (node for node in ast.walk(tree) if isinstance(node, ast.Subscript)):
+        if not isinstance(each.slice, ast.Tuple) or isinstance(each.ctx, ast.Del):
+            continue
+        if not any(isinstance(part, ast.Slice) for part in each.slice.elts):
+            continue  # a tuple may be the name of a column
+        with suppress(Exception):
+            value = failure.value_of(each.value)
+            if not hasattr(value, "iloc"):
+                continue
+            texts = (isinstance(getattr(part, "value", 0), str) for part in each.slice.elts)
+            way = ("loc" if any(texts) else "iloc") if is_table(value) else "to_numpy()"
+            each.value = parsed(f"{ast.unparse(each.value)}.{way}", "eval").body
+            changed = True
+    if not changed:
+        return None
+    return Cure(ast.unparse(tree), "a table is no array: its positions are in iloc")
+
+
+def _with_values(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | None:
+    """A text with a table or an array of one value in it: with the value."""
+    tree = parsed(ast.unparse(statement))
+    names = []
+    for field in (node for node in ast.walk(tree) if isinstance(node, ast.FormattedValue)):
+        if not isinstance(field.value, ast.Name):
+            continue
+        value = variables.get(field.value.id)
+        shape = getattr(value, "shape", ())
+        if shape and set(shape) == {1}:
+            names.append(field.value.id)
+            array = "" if hasattr(value, "item") else ".to_numpy()"
+            field.value = parsed(f"{field.value.id}{array}.item()", "eval").body
+    if not names:
+        return None
+    listed = ", ".join(dict.fromkeys(names))
+    return Cure(ast.unparse(tree), f"the text gets the one value of {listed}, without its index")
+
+
+def _one_value(failure: Failure) -> Cure | None:
+    return _with_values(failure.statement, failure.variables)
+
+
 def _fails_at_text(failure: Failure, loop: ast.For | ast.comprehension, table: Any) -> bool:
     """Whether the column at which a loop has failed is text.
 
@@ -307,6 +425,9 @@ _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _file,
     _import,
     _fill_method,
+    _positions,
+    _one_value,
+    _numerals,
     _numeric_only,
     _numeric_columns,
     _as_taken,

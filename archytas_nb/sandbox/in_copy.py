@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from archytas_nb.copies import examine  # the copy finds it imported
-from archytas_nb.copies.cures import Cure
+from archytas_nb.copies.cures import Cure, answers_of_loop
 from archytas_nb.copies.libraries import ALIASES, import_of
 from archytas_nb.copies.place import Copy, CopyError, Failure, Statement
 from archytas_nb.loop.events import (
@@ -298,9 +298,17 @@ class CopySession:
             source = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
             if ";" in source:  # one line may have several statements
                 source = ast.unparse(statement)
-            self._run_one(statement, source)
-            if program.is_over or program.error is not None or program.lost or self._is_stopping:
-                return
+            all_answers = answers_of_loop(statement)
+            if all_answers is not None:
+                program.cures.append(all_answers.why)
+                sources = _statements(all_answers.source)
+                sources[0] = _commented(sources[0], (), [all_answers.why])
+            else:
+                sources = [source]
+            for each in sources:
+                self._run_one(parsed(each).body[0], each)
+                if program.is_over or program.error or program.lost or self._is_stopping:
+                    return
 
     def _run_one(self, statement: ast.stmt, source: str) -> None:
         """Run one statement, with its imports before it, and cured where it fails."""
@@ -429,7 +437,7 @@ class CopySession:
         return next(iter((*failed, *reversed(report.statements))), None)
 
     def _cure_before(self, source: str) -> Cure | None:
-        if "inplace" not in source:
+        if "inplace" not in source and PROGRAM_ANSWER not in source:
             return None
         found = examine.asked(self._copy, "cured_before", source)
         return Cure(*found) if found else None

@@ -28,6 +28,8 @@ def ships() -> dict[str, Any]:
                 "Ship Name": ["Ida", "Uwe", "Ole", "Ada"],
                 "Draught (m)": [2.0, None, 4.0, 6.0],
                 "port": ["Kiel", "Husum", "Kiel", "kiel"],
+                "cargo": ["1.000,50 €", "2.000 €", None, None],
+                "berth": ["berth", "5", "4", None],
             }
         ),
     }
@@ -110,8 +112,30 @@ EXAMPLES = [
     Example(
         "text in a table",
         "from sklearn.preprocessing import StandardScaler\n"
-        "found = StandardScaler().fit_transform(fleet.dropna()).shape",
+        "found = StandardScaler().fit_transform(fleet.iloc[:, :3].dropna()).shape",
         lambda it: it["found"], (3, 1),
+    ),
+    Example(
+        "numbers as text", "found = fleet['cargo'].mean()", lambda it: it["found"], 1500.25
+    ),
+    Example(
+        "compared with text", "found = len(fleet[fleet['cargo'] > 1000.0])",
+        lambda it: it["found"], 2,
+    ),
+    Example(
+        "header in a column",
+        "found = fleet[fleet['berth'].notna()].astype({'berth': int})['berth'].sum()",
+        lambda it: it["found"], 9,
+    ),
+    Example("positions", "found = fleet[:, 0][0]", lambda it: it["found"], "Ida"),
+    Example("labels", "found = fleet[:, 'port'].nunique()", lambda it: it["found"], 3),
+    Example(
+        "one more dimension", "found = fleet['Draught (m)'][:, None].shape",
+        lambda it: it["found"], (4, 1),
+    ),
+    Example(
+        "one value", "deep = fleet[fleet['port'] == 'Husum'].index\nfound = f'{deep:.1f}'",
+        lambda it: it["found"], "1.0",
     ),
     Example(
         "back", "found = fleet['Draught (m)'].fillna(method='backfill').sum()",
