@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 ALIASES = {
@@ -25,7 +26,7 @@ ALIASES = {
 """Names by which whole libraries are known, and how they are imported."""
 
 _SECONDS = 5.0
-"""Seconds in which a name is looked for in libraries."""
+"""Seconds of the processor in which a name is looked for in libraries."""
 
 
 def import_of(name: str) -> str | None:
@@ -44,10 +45,10 @@ def library_owners(name: str) -> list[str]:
 
     Looked at are the libraries that compute with numpy, and their packages.
     """
-    ends = time.monotonic() + _SECONDS
+    ends = time.process_time() + _SECONDS  # a busy machine finds the same as a quiet one
     found: dict[int, str] = {}
-    for module in _modules():
-        if time.monotonic() > ends:
+    for module in _modules(name):
+        if time.process_time() > ends:
             break
         value = getattr(module, name, None)
         is_own = str(getattr(value, "__module__", "")).partition(".")[0]
@@ -58,8 +59,11 @@ def library_owners(name: str) -> list[str]:
     return list(dict.fromkeys(found.values()))
 
 
-def _modules() -> Iterator[Any]:
+def _modules(name: str) -> Iterator[Any]:
+    """The libraries and their packages; of those that nobody imported, the ones that define it."""
     for root in _libraries():
+        if root not in sys.modules and not _defines(root, name):
+            continue
         with suppress(Exception):
             package = importlib.import_module(root)
             yield package
@@ -80,6 +84,20 @@ def _libraries() -> Collection[str]:
     roots = [root for root, owners in packages.items() if needing.intersection(owners)]
     named = [root for root in roots if not root.startswith("_") and _is_installed(root)]
     return sorted(named, key=lambda root: root not in sys.modules)
+
+
+def _defines(root: str, name: str) -> bool:
+    """Whether a file of a library defines a class or a function of this name."""
+    defined = re.compile(rf"^(?:class|def) {re.escape(name)}\b".encode(), re.MULTILINE)
+    with suppress(ImportError, ValueError, OSError):
+        spec = importlib.util.find_spec(root)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            files = Path(folder).rglob("*.py")
+            if any(
+                defined.search(each.read_bytes()) for each in files if "tests" not in each.parts
+            ):
+                return True
+    return False
 
 
 def _is_installed(name: str) -> bool:
