@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -332,6 +332,7 @@ def _numerals(failure: Failure) -> Cure | None:
     nodes = ast.walk(failure.statement)
     named = {*failure.strings, *(each.attr for each in nodes if isinstance(each, ast.Attribute))}
     lines, why = [], []
+    read_by = set()
     read = (use.name for use in Bindings(failure.statement).uses if use.act == "read")
     for name in dict.fromkeys(read):
         value: Any = failure.variables.get(name)
@@ -341,13 +342,40 @@ def _numerals(failure: Failure) -> Cure | None:
             if found is not None:
                 place = f"{name}[{column!r}]" if column else name
                 lines.append(f"{place} = {found.expression(place)}")
+                read_by |= {place, f"{name}.{column}"}
                 others = ", ".join(map(repr, found.others[:3]))
                 lost = f"; {others} counts as missing" if others else ""
                 why.append(f"the numbers of {column or name!r} are text, and are read{lost}")
     if not lines:
         return None
-    source = "\n".join(["import pandas as pd", *lines, ast.unparse(failure.statement)])
+    statement = _Converting(read_by).visit(parsed(ast.unparse(failure.statement)))
+    source = "\n".join(["import pandas as pd", *lines, ast.unparse(statement)])
     return Cure(source, ". ".join(dict.fromkeys(why)))
+
+
+class _Converting(ast.NodeTransformer):
+    """Leaves out what converts the texts of a column to numbers: they are numbers already."""
+
+    def __init__(self, places: Collection[str]) -> None:
+        self._places = places
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        function = node.func
+        if isinstance(function, ast.Attribute) and function.attr == "astype":
+            root: ast.expr = function.value
+            is_text = False
+            while ast.unparse(root) not in self._places:
+                if isinstance(root, ast.Call):
+                    root = root.func
+                elif isinstance(root, ast.Attribute):
+                    is_text = is_text or root.attr == "str"
+                    root = root.value
+                else:
+                    break
+            else:
+                return root if is_text else node
+        self.generic_visit(node)
+        return node
 
 
 def _numerals_of(column: Any) -> Numerals | None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb.copies import libraries
 from archytas_nb.copies.cures import Cure, cure_before, cure_of
 from archytas_nb.copies.examine import examined
 from archytas_nb.copies.failures import Failure, plain
@@ -123,6 +124,10 @@ EXAMPLES = [
         lambda it: it["found"], 2,
     ),
     Example(
+        "half converted", "fleet['net'] = fleet['cargo'].str.replace(' €', '').astype(float)",
+        lambda it: it["fleet"]["net"].sum(), 3000.5,
+    ),
+    Example(
         "header in a column",
         "found = fleet[fleet['berth'].notna()].astype({'berth': int})['berth'].sum()",
         lambda it: it["found"], 9,
@@ -164,6 +169,15 @@ def test_a_cure_is_needed_and_gives_the_value_that_was_meant(example: Example) -
     exec(cure.source, variables)
     assert example.value(variables) == example.expected
     assert cure.why in cure.commented
+
+
+def test_of_libraries_that_nobody_imported_only_the_one_that_defines_a_name_is_imported() -> None:
+    pytest.importorskip("sklearn")
+    assert libraries._defines("sklearn", "LinearRegression")
+    assert not libraries._defines("sklearn", "Linear")
+    assert libraries.import_of("LinearRegression") == (
+        "from sklearn.linear_model import LinearRegression"
+    )
 
 
 def test_a_selection_that_is_changed_in_place_is_assigned() -> None:
