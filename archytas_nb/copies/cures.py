@@ -8,6 +8,7 @@ are installed: a cure that is no longer needed fails its test.
 | the statement | becomes |
 |---|---|
 | names a column in other case, spaces or signs | the same with the name of the column |
+| names a level of the index of a table as a column | the same after ``table.reset_index()`` |
 | uses the columns of a table by an unknown name | the same after ``name = table`` |
 | reads a file that is not there | ``name = table`` |
 | uses a name of one installed library | the same after its import |
@@ -145,6 +146,29 @@ def _column(failure: Failure) -> Cure | None:
     source = _renamed(failure.statement, meant, is_attribute=is_attribute)
     words = ", ".join(f"{new!r} for {old!r}" for old, new in meant.items())
     return Cure(source, f"the column is {words}")
+
+
+def _level(failure: Failure) -> Cure | None:
+    """A level of an index that is named as a column: the index becomes columns."""
+    if not isinstance(failure.error, KeyError):
+        return None
+    meant = {}
+    read = (use.name for use in Bindings(failure.statement).uses if use.act == "read")
+    for name in dict.fromkeys(read):
+        value: Any = failure.variables.get(name)
+        levels = getattr(getattr(value, "index", None), "names", ())
+        if is_table(value) and not set(levels) & {None, *value.columns}:
+            found = [each for each in failure.strings if each in levels]
+            if any(repr(each) in str(failure.error) for each in found):
+                meant[name] = found
+    if not meant:
+        return None
+    lines = [f"{name} = {name}.reset_index()" for name in meant]
+    words = ", ".join(f"{found[0]!r} of {name}" for name, found in meant.items())
+    return Cure(
+        "\n".join([*lines, ast.unparse(failure.statement)]),
+        f"{words} is a level of the index, which becomes columns",
+    )
 
 
 def _table(failure: Failure) -> Cure | None:
@@ -419,7 +443,7 @@ def _with_values(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | No
         shape = getattr(value, "shape", ())
         if shape and set(shape) == {1}:
             names.append(field.value.id)
-            array = "" if hasattr(value, "item") else ".to_numpy()"
+            array = "" if callable(getattr(value, "item", None)) else ".to_numpy()"
             field.value = parsed(f"{field.value.id}{array}.item()", "eval").body
     if not names:
         return None
@@ -449,6 +473,7 @@ def _has_text(table: Any) -> bool:
 
 _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _column,
+    _level,
     _table,
     _file,
     _import,

@@ -22,8 +22,12 @@ from archytas_nb.copies.hints import hints
 
 def ships() -> dict[str, Any]:
     """The variables of a notebook."""
+    ports = pd.MultiIndex.from_tuples(
+        [("Kiel", 2023), ("Kiel", 2024), ("Husum", 2023)], names=["port", "year"]
+    )
     return {
         "pd": pd,
+        "voyages": pd.DataFrame({"days": [3, 4, 5]}, index=ports),
         "fleet": pd.DataFrame(
             {
                 "Ship Name": ["Ida", "Uwe", "Ole", "Ada"],
@@ -131,6 +135,14 @@ EXAMPLES = [
         "header in a column",
         "found = fleet[fleet['berth'].notna()].astype({'berth': int})['berth'].sum()",
         lambda it: it["found"], 9,
+    ),
+    Example(
+        "level", "found = voyages[voyages['port'] == 'Kiel']['days'].sum()",
+        lambda it: it["found"], 7,
+    ),
+    Example(
+        "levels", "found = len(voyages[['port', 'year']].drop_duplicates())",
+        lambda it: it["found"], 3,
     ),
     Example("positions", "found = fleet[:, 0][0]", lambda it: it["found"], "Ida"),
     Example("labels", "found = fleet[:, 'port'].nunique()", lambda it: it["found"], 3),
