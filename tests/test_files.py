@@ -466,6 +466,7 @@ ALLOWED = {
         "shutil.copyfile",
         "symlink_to",
         "tempfile.mkdtemp",
+        "write_bytes",
     },
     "sandbox/pool.py": {"tempfile.mkdtemp"},  # a folder of its own for a script
 }

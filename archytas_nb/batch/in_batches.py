@@ -1,6 +1,6 @@
 """Asks about rows through the batch API of an endpoint: later, and at a part of the price.
 
-A row is a run like any other, and a batch answers one request of each. So a row is run anew with
+A row is a run like any other, and a batch answers one request of each. So a row is run again with
 the replies that there are, until it ends or needs another reply, which the next batch asks for:
 
     open      its run needs a reply             a batch with the request was sent → sent
@@ -665,7 +665,7 @@ def _check(rows: Map) -> None:
     impure = [tool.name for tool in rows.tools if not tool.pure]
     if impure:
         raise ConfigurationError(
-            f"when='batch' runs a row anew with each reply, so it calls only pure tools, and "
+            f"when='batch' runs a row again with each reply, so it calls only pure tools, and "
             f"{', '.join(map(repr, impure))} may have side effects. Mark a tool as pure "
             "(@tool(pure=True)), or leave it out (Agent([…]), %tools --disable)"
         )

@@ -668,11 +668,11 @@ def _summary_of(
     left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
     if result:
         yield " "
-        shown = collapse_whitespace(result, left)
+        outcome = collapse_whitespace(result, left)
         if is_alone and _is_whole_in_summary(call):
-            yield element("span", shown, style=_RESULT)
+            yield element("span", outcome, style=_RESULT)
         else:
-            yield _folded(shown, unfolded=unfolded, style=_RESULT)
+            yield _folded(outcome, unfolded=unfolded, style=_RESULT)
     if call.changes:
         yield " "
         changed = f"· {count(len(call.changes), 'change')}"
