@@ -242,7 +242,14 @@ class FinishedMap:
             style = f"border-left:3px solid {WAITS};padding-left:.7em;margin:.3em 0;font-weight:600"
             warning = element("div", self.warning, style=style)
         head = element("div", name, self.line, style="margin-bottom:.35em")
-        parts = [head, warning, glance_html(self.columns), *self._failed(), *self._outside(), self._preview()]
+        parts = [
+            head,
+            warning,
+            glance_html(self.columns),
+            *self._failed(),
+            *self._outside(),
+            self._preview(),
+        ]
         sheet = stylesheet(safe.TABLE_SHEET, linked=True)
         style = f"{draw.ROOT};margin:.2em 0"
         return element("div", sheet, *parts, class_=draw.CLASSES, style=style)
