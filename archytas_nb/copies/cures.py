@@ -21,6 +21,7 @@ are installed: a cure that is no longer needed fails its test.
 | gives a table with text to what takes numbers | the same with its columns of numbers |
 | answers in each pass of a loop | the same with all answers behind the loop |
 | computes with a column of numbers that are text | the same after they were read as numbers |
+| uses a column of dates that are text as dates | the same after they were read as dates |
 | indexes a table or a column as an array | the same with ``.iloc``, or with its array |
 | writes a table of one value into a text | the same with the value |
 """
@@ -29,6 +30,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -377,6 +380,48 @@ def _numerals(failure: Failure) -> Cure | None:
     return Cure(source, ". ".join(dict.fromkeys(why)))
 
 
+def _dates(failure: Failure) -> Cure | None:
+    """Dates that are text, and that can be read in one way only: the day or the month first."""
+    if not isinstance(failure.error, (AttributeError, ValueError)):
+        return None
+    tree = parsed(ast.unparse(failure.statement))
+    for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call) and each.args):
+        with suppress(Exception):
+            is_plain = not call.keywords and ast.unparse(call.func).endswith("to_datetime")
+            if is_plain and _day_first(failure.value_of(call.args[0])):
+                call.keywords.append(ast.keyword("dayfirst", ast.Constant(value=True)))
+                return Cure(
+                    ast.unparse(tree), "the dates have the day first: no other way reads them"
+                )
+    names = []
+    for each in [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]:
+        with suppress(Exception):
+            way = _day_first(failure.value_of(each.value)) if each.attr == "dt" else None
+            if way is not None:
+                names.append(ast.unparse(each.value))
+                day_first = ", dayfirst=True" if way else ""
+                each.value = parsed(f"pd.to_datetime({names[-1]}{day_first})", "eval").body
+    if not names:
+        return None
+    why = f"the dates of {', '.join(dict.fromkeys(names))} are text, and are read"
+    return Cure(f"import pandas as pd\n{ast.unparse(tree)}", why)
+
+
+def _day_first(column: Any) -> bool | None:
+    """Whether the dates of a column of text have the day first; None if both can be meant."""
+    pandas: Any = sys.modules["pandas"]
+    if column.dtype.kind != "O":
+        return None
+    read = {}
+    for way in (False, True):
+        with suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            read[way] = pandas.to_datetime(column, dayfirst=way)
+    if len(read) > 1:
+        return False if read[False].equals(read[True]) else None
+    return next(iter(read), None)
+
+
 class _Converting(ast.NodeTransformer):
     """Leaves out what converts the texts of a column to numbers: they are numbers already."""
 
@@ -478,6 +523,7 @@ _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _file,
     _import,
     _fill_method,
+    _dates,
     _positions,
     _one_value,
     _numerals,

@@ -35,6 +35,9 @@ def ships() -> dict[str, Any]:
                 "port": ["Kiel", "Husum", "Kiel", "kiel"],
                 "cargo": ["1.000,50 €", "2.000 €", None, None],
                 "berth": ["berth", "5", "4", None],
+                "built": ["1998-03-01", "2001-12-24", None, "1987-05-05"],
+                "docked": ["02.01.2024", "17.02.2024", "03.02.2024", "24.12.2023"],
+                "either": ["02.01.2024", "03.02.2024", "03.02.2024", "04.12.2023"],
             }
         ),
     }
@@ -144,6 +147,17 @@ EXAMPLES = [
         "levels", "found = len(voyages[['port', 'year']].drop_duplicates())",
         lambda it: it["found"], 3,
     ),
+    Example(
+        "dates", "found = fleet['built'].dt.year.max()", lambda it: it["found"], 2001
+    ),
+    Example(
+        "day first", "found = pd.to_datetime(fleet['docked']).dt.month.tolist()",
+        lambda it: it["found"], [1, 2, 2, 12],
+    ),
+    Example(
+        "day first in text", "found = fleet['docked'].dt.month.tolist()",
+        lambda it: it["found"], [1, 2, 2, 12],
+    ),
     Example("positions", "found = fleet[:, 0][0]", lambda it: it["found"], "Ida"),
     Example("labels", "found = fleet[:, 'port'].nunique()", lambda it: it["found"], 3),
     Example(
@@ -226,6 +240,8 @@ def test_what_has_its_effect_is_left_alone(statement: str) -> None:
         "found = fleet['port'].meen()",
         "found = 1 / 0",
         "found = int('x')",
+        "found = fleet['either'].dt.month",  # the day or the month may be first
+        "found = fleet['Ship Name'].dt.month",
     ],
 )
 def test_what_may_mean_several_things_has_no_cure(statement: str) -> None:
