@@ -339,8 +339,9 @@ class Map:
         self._lost_now: set[str] = set()  # rows that are unknown since this map
         self._questions = questions
         self.todo: dict[str, Any] = {}
-        earlier = self._found.values()
-        self.limiter = Limiter(budget, rpm, sum((each.spent for each in earlier), Usage()))
+        self.limiter = Limiter(
+            budget, rpm, sum((each.spent for each in self._found.values()), Usage())
+        )
         self.paid = sum((each.usage for each in self._found.values()), Usage())
         self._paid_before = self.paid
         self._store = Store(None)

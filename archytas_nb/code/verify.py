@@ -206,7 +206,7 @@ def _refuse(kind: AskBefore, target: str) -> NoReturn:
 
 
 def _effects_of(recorded: Recorded) -> tuple[Effect, ...]:
-    """What the run did to files."""
+    """The changes of the run to files; several changes of one are joined."""
     outcomes = [
         outcome
         for event in recorded.events

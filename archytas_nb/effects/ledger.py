@@ -140,8 +140,8 @@ class Ledger:
             as for a tool, which is trusted more than code of a model.
 
     Attributes:
-        effects: What it did, once it has ended.
-        found: The paths of these that no event names: another program may have changed them.
+        effects: Its effects, once it has ended.
+        found: Paths of effects without an event; another program may have changed them.
         met: What events have said so far, also to the ledgers of calls within this one.
     """
 
@@ -214,7 +214,7 @@ class Ledger:
             return self._before[path]
 
     def _at_beginning(self, path: Path) -> State | None:
-        """What was at a path, if a program may have changed it since; None if it is as it was."""
+        """The earlier state of a path that a program may have changed; None if it is unchanged."""
         if path in self._suspected:
             return self._store.hashed(self._suspected[path])
         if self._looked is None:
@@ -379,7 +379,7 @@ class Ledger:
         return act.kind == "delete" or (was.what == "file" and not was.is_kept)
 
     def _note(self, event: str, act: Act) -> None:
-        """Note what has no path, and expect changes by a program."""
+        """Record an effect without a path, and suspect the paths that a program may change."""
         kind: Kind
         if act.kind == "start":
             self.expect_others(act.target)
@@ -521,7 +521,7 @@ def watched(ledger: Ledger) -> Iterator[Ledger]:
     outer = current.get()
     if outer is not None:
         ledger.met = outer.met
-    with noted_in(None):  # for the ledger of an outer call, what this one keeps is no effect
+    with noted_in(None):  # the store of this ledger is not an effect for an outer call
         ledger.begin()
         try:
             with noted_in(ledger):

@@ -29,7 +29,7 @@ What: TypeAlias = Literal["missing", "file", "folder", "link", "other"]
 MAX_FILE = 64_000_000
 """Bytes of the largest file that is kept."""
 MAX_ALL = 512_000_000
-"""Bytes of all that one kernel keeps."""
+"""Maximum number of bytes that one kernel keeps."""
 _SMALL = 1_000_000  # bytes of a file that is read at once
 _COPY = "copy-"
 _TICK = 1_000_000_000
@@ -124,10 +124,10 @@ class Store:
         self._size = 0
         self._made: set[str] = set()
         self._hashes: dict[str, str] = {}  # of copies, by their names
-        self._known: dict[Path, State] = {}  # what cannot have changed unseen since
+        self._known: dict[Path, State] = {}  # states that cannot have changed unnoticed since
 
     def keep(self, path: Path) -> State:
-        """What is at a path, with its content, if there is room for it."""
+        """The state of a path, with its content if there is room for it."""
         state = seen(path)
         if not self._has_room(state):
             return state
@@ -135,14 +135,15 @@ class Store:
             if state.size <= _SMALL:
                 return self._kept(state, path.read_bytes())
             return self.hashed(self._copied(path, state))
-        except OSError:  # unreadable, or a full disk: it is told that it was not kept
+        except OSError:  # unreadable, or a full disk: the person is told so
             return state
 
     def copy(self, path: Path) -> State:
-        """What is at a path, with its content under a name that only `hashed` knows.
+        """The state of a path, with its content under a name that only `hashed` knows.
 
-        Most of these contents are never needed, so they are not hashed. A file with the time and
-        size of before is not read again; what a library writes into a mapped file may leave both.
+        Most of these contents are never needed, so they are not hashed. A file with unchanged time
+        and size is not read again; a library that writes into a mapped file may leave both
+        unchanged.
         """
         state = seen(path)
         known = self._known.get(path)
@@ -238,7 +239,7 @@ class Store:
     def _copied(self, path: Path, state: State) -> State:
         copy = self._path(f"{_COPY}{os.urandom(8).hex()}")
         try:
-            shutil.copyfile(path, copy)  # by the system, which takes a third of the time
+            shutil.copyfile(path, copy)  # by a call of the system, which takes a third of the time
         except OSError:
             copy.unlink(missing_ok=True)
             raise
