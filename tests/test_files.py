@@ -462,6 +462,7 @@ ALLOWED = {
     "effects/states.py": {
         "mkdir",
         "open",
+        "write_bytes",
         "replace",
         "shutil.copyfile",
         "symlink_to",

@@ -184,6 +184,10 @@ class Store:
         with self._path(state.digest).open("rb") as file:
             return file.read(16)
 
+    def content(self, state: State) -> Path | None:
+        """The file with the kept content of a state; None if it is not kept."""
+        return None if state.digest is None else self._path(self.hashed(state).digest or "")
+
     def put(self, path: Path, state: State) -> None:
         """Restore a state in one step: others see either the old or the new one.
 

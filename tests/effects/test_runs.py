@@ -142,6 +142,37 @@ def test_a_proof_compares_the_files_that_the_run_wrote(name: str, folder: Path) 
     assert {each.name: each.read_text() for each in folder.iterdir()} == before
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_proof_tells_the_cells_of_a_table_file_that_differ(
+    kind: str, library: str, folder: Path
+) -> None:
+    pytest.importorskip(library)
+    pytest.importorskip("pyarrow")
+    write = f"to_{kind}" if library == "pandas" else f"write_{kind}"
+    code = (
+        f"import itertools, {library} as lib\n"
+        "frame = lib.DataFrame({'a': [1, 2], 'b': [3, next(count)]})\n"
+        f"frame.{write}('out.{kind}')\n1"
+    )
+    model = ScriptedModel(("python", {"code": code}), ("final_answer", "Done."))
+    namespace: dict[str, object] = {"times": [0, 1], "count": iter(range(4, 9))}
+    run = Agent(model=model, python="undoable", namespace=namespace).run("Do it.")
+    proof = run.verify()
+    [change] = [each.change for each in proof.differences if "the file" in each.what]
+    assert "b[row 1] 4 → 5" in change
+
+
+def test_a_proof_takes_equal_tables_for_equal_files(folder: Path) -> None:
+    pytest.importorskip("pandas")
+    code = "import pandas, pathlib\ntext = next(texts)\npathlib.Path('out.csv').write_text(text)\n1"
+    model = ScriptedModel(("python", {"code": code}), ("final_answer", "Done."))
+    texts = iter(["a,b\n1,2\n", "a,b\r\n1,2\r\n"])
+    run = Agent(model=model, python="undoable", namespace={"texts": texts}).run("Do it.")
+    proof = run.verify()
+    assert not [each for each in proof.differences if "the file" in each.what]
+
+
 def test_what_an_agent_in_a_tool_does_is_an_effect_of_the_tool(folder: Path) -> None:
     def ask_other() -> str:
         """Ask another agent."""
