@@ -403,10 +403,16 @@ class Ledger:
         """Compare the paths with their states before."""
         with self._lock:
             self._announced.clear()  # a frame keeps the variables of its function
+            after = {path: self._store.keep(path) for path in self._before}
+            links = {path for path, each in after.items() if each.what == "link"}
+            for path in after:
+                # What is now behind a link has a path of its own.
+                if not links.isdisjoint(path.parents):
+                    after[path] = MISSING
             found = [
                 effect
                 for path, before in self._before.items()
-                if (effect := _effect(path, before, self._store.keep(path))) is not None
+                if (effect := _effect(path, before, after[path])) is not None
             ]
             if self._looked is not None:
                 unexplained = [*self._unexplained(self._looked)]

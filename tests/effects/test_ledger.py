@@ -278,6 +278,23 @@ def test_a_notebook_that_its_front_end_saves_is_no_effect(has_run: bool, tmp_pat
     assert [each.shown for each in ledger.effects if each.after] == [str(path)] * has_run
 
 
+@pytest.mark.skipif(getattr(os, "geteuid", int)() != 0 or os.name == "nt", reason="needs root")
+@pytest.mark.parametrize("changes", [True, False])
+def test_the_owner_of_a_path_comes_back(tmp_path: Path, *, changes: bool) -> None:
+    path, store = tmp_path / "a", Store()
+    path.write_text("x")
+    os.chown(path, 1234, 4321)
+    with watched(Ledger(store, tmp_path)) as ledger:
+        if changes:
+            os.chown(path, 0, 0)
+        else:
+            path.unlink()
+    assert [each.kind for each in ledger.effects] == ["changed" if changes else "deleted"]
+    assert undo(ledger.effects, store) == []
+    assert (path.stat().st_uid, path.stat().st_gid) == (1234, 4321)
+    store.close()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a fork")
 def test_a_fork_that_ends_leaves_what_was_kept(tmp_path: Path) -> None:
     code = """

@@ -26,6 +26,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,16 @@ def _shell(command: str) -> Way:
 
 async def _async(folder: Path) -> None:
     await asyncio.to_thread((folder / "new").write_text, "x")
+
+
+def _in_a_fork(folder: Path) -> None:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        pool.submit((folder / "a").write_text, "x").result()
+
+
+def _to_a_link(folder: Path) -> None:
+    shutil.move(folder / "d", folder / "n")
+    (folder / "d").symlink_to("n")
 
 
 def _in_process(folder: Path) -> None:
@@ -153,6 +164,7 @@ TOLD: dict[str, Way] = {
     "shutil.copytree": lambda f: shutil.copytree(f / "d", f / "n"),
     "shutil.move": lambda f: shutil.move(f / "a", f / "d/new"),
     "shutil.move a folder": lambda f: shutil.move(f / "d", f / "n"),
+    "a folder that becomes a link": _to_a_link,
     "shutil.rmtree": lambda f: shutil.rmtree(f / "d"),
     "make_archive": lambda f: shutil.make_archive(str(f / "n"), "zip", f / "d"),
     "unpack_archive": lambda f: shutil.unpack_archive(f / "z.zip", f / "n"),
@@ -207,6 +219,7 @@ FOUND: dict[str, Way] = {
 
 KEPT_IN_TIME: dict[str, Way] = {
     "a shell that overwrites": _shell("echo x > a"),
+    "a fork": _in_a_fork,
     "rm": _shell("rm a"),
     "rm -r": _shell("rm -r d"),
     "rm *": _shell("rm -rf *"),
