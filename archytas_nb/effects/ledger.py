@@ -511,7 +511,10 @@ def _undone(effect: Effect, store: Store, *, force: bool) -> Left | None:
     if not effect.can_be_undone:
         return Left(effect, "its earlier content was not kept")
     path = Path(effect.target)
-    if not force and not store.keep(path).is_same(effect.after):
+    now = store.keep(path)
+    if now.is_same(effect.before):  # an earlier undo got as far as this
+        return None
+    if not force and not now.is_same(effect.after):
         return Left(effect, "it was changed since", is_changed=True)
     try:
         store.put(path, effect.before)

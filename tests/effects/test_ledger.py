@@ -278,6 +278,44 @@ def test_a_notebook_that_its_front_end_saves_is_no_effect(has_run: bool, tmp_pat
     assert [each.shown for each in ledger.effects if each.after] == [str(path)] * has_run
 
 
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from archytas_nb.effects.ledger import Ledger, undo, watched
+from archytas_nb.effects.states import Store
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+folder, store = Path(sys.argv[1]), Store()
+
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+limit(1_000)  # as on a disk with no room for more
+with watched(Ledger(store, folder)) as ledger:
+    (folder / "a").unlink()
+assert [each.can_be_undone for each in ledger.effects] == [False]
+limit(resource.RLIM_INFINITY)
+with watched(Ledger(store, folder)) as ledger:
+    (folder / "b").write_text("x")
+limit(1_000)
+assert [each.effect for each in undo(ledger.effects, store)] == [*ledger.effects]
+assert [each.name for each in folder.iterdir()] == ["b"]
+assert (folder / "b").read_text() == "x"
+limit(resource.RLIM_INFINITY)
+assert undo(ledger.effects, store) == []
+assert (folder / "b").read_bytes() == b"b" * 5_000
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits")
+def test_on_a_full_disk_nothing_is_left_half_written_and_undo_can_be_tried_again(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(name.encode() * 5_000)
+    subprocess.run([sys.executable, "-c", FULL, tmp_path], check=True)
+
+
 @pytest.mark.skipif(getattr(os, "geteuid", int)() != 0 or os.name == "nt", reason="needs root")
 @pytest.mark.parametrize("changes", [True, False])
 def test_the_owner_of_a_path_comes_back(tmp_path: Path, *, changes: bool) -> None:
