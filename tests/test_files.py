@@ -467,7 +467,6 @@ ALLOWED = {
         "shutil.copyfile",
         "symlink_to",
         "tempfile.mkdtemp",
-        "write_bytes",
     },
     "sandbox/pool.py": {"tempfile.mkdtemp"},  # a folder of its own for a script
 }
