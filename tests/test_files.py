@@ -462,6 +462,7 @@ ALLOWED = {
     "effects/states.py": {
         "mkdir",
         "open",
+        "touch",
         "write_bytes",
         "replace",
         "shutil.copyfile",

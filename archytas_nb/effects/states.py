@@ -229,6 +229,7 @@ class Store:
         else:
             beside = _beside(path)
             try:
+                beside.touch(0o600, exist_ok=False)  # nobody else reads it before it has its rights
                 shutil.copyfile(self._path(state.digest), beside)
                 _give(beside, state)
                 beside.chmod(state.rights)

@@ -417,7 +417,7 @@ def test_what_tools_do_to_files_is_told_once_for_all_rows(
     with Server(then=Counts("note")) as server:
         agent = Agent([Tool.from_function(note, pure=pure)], model=model(server))
         out = agent.map(
-            pd.Series(["a", "bb", "ccc"]), "Note.", type=int, store=str(kept), workers=2
+            pd.Series(["a", "bb", "ccc"]), "Note.", output_type=int, store=str(kept), workers=2
         )
     # Neither the file of the results nor the connections to the endpoint.
     assert out.attrs["effects"] == ["overwritten notes.txt, 9 B"]

@@ -278,6 +278,28 @@ def test_a_notebook_that_its_front_end_saves_is_no_effect(has_run: bool, tmp_pat
     assert [each.shown for each in ledger.effects if each.after] == [str(path)] * has_run
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs permissions")
+def test_a_private_file_is_never_readable_by_others_while_it_is_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store = tmp_path / "key", Store()
+    path.write_text("x")
+    path.chmod(0o600)
+    with watched(Ledger(store)) as ledger:
+        path.unlink()
+    modes = []
+    copyfile = shutil.copyfile
+
+    def copied(source: Path, target: Path) -> None:
+        copyfile(source, target)
+        modes.append(target.stat().st_mode & 0o777)
+
+    monkeypatch.setattr("shutil.copyfile", copied)
+    assert undo(ledger.effects, store) == []
+    assert modes == [0o600]
+    store.close()
+
+
 FULL = """
 import resource, signal, sys
 from pathlib import Path
