@@ -70,11 +70,13 @@ class Manifest:
         promises: All promises in the order of the file.
         titles: The first words of each generated paragraph.
         words: The words beside the names of each list.
+        leads: The line above a list, where the page itself may have none.
     """
 
     promises: tuple[Promise, ...]
     titles: Mapping[str, str]
     words: Mapping[str, Mapping[str, str]]
+    leads: Mapping[str, str]
 
 
 def manifest() -> Manifest:
@@ -87,7 +89,7 @@ def manifest() -> Manifest:
         tests = {name: tuple(row.get(name, ())) for name in ("tests", "random")}
         tests["tests"] = (*tests["random"], *tests["tests"])
         promises.append(Promise(**{**row, **tests}))
-    return Manifest(tuple(promises), read["titles"], read["words"])
+    return Manifest(tuple(promises), read["titles"], read["words"], read["leads"])
 
 
 # ── what the code decides ─────────────────────────────────────────────────────────────────────────
@@ -174,8 +176,9 @@ def written(page: str, known: Manifest) -> str:
     def bullets(found: re.Match[str]) -> str:
         name = found["name"]
         words = known.words[name]
-        lines = (f"- {_quoted(name, each)}: {words[each]}" for each in LISTS[name]())
-        return found["mark"] + "\n".join(wrapped([line], "  ") for line in lines)
+        lines = [f"- {_quoted(name, each)}: {words[each]}" for each in LISTS[name]()]
+        leads = [known.leads[name]] if name in known.leads else []
+        return found["mark"] + "\n".join(wrapped([line], "  ") for line in (*leads, *lines))
 
     return _LIST.sub(bullets, _GROUP.sub(paragraph, page))
 

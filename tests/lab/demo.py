@@ -1,7 +1,7 @@
-"""The moving picture of the README: a question with a tool, a chart, and the undo of a change.
+"""Pictures of the pages, taken in JupyterLab, in the Chromium of this machine, with scripted replies.
 
-``python -m tests.lab.demo docs/images/demo.gif`` takes it in JupyterLab, in the Chromium of this machine; the replies
-are scripted.
+``python -m tests.lab.demo docs/images/demo.gif`` takes the moving picture of the README: a question with a tool, a
+chart, and the undo of a change. ``python -m tests.lab.demo docs/images/program.png`` takes that of a program.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import io
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,30 @@ plt.show()"""
 _QUESTION = "%agent Which penguins are the best fed? Draw it, too."
 _CHANGE = "%agent --python undoable Remove the rows without a mass."
 _UNDO = "%agent_undo"
+_PROGRAMS = """\
+%load_ext archytas_nb
+%config ArchytasNB.protocol = "program"
+%config ArchytasNB.trace = "steps"
+import archytas_nb as nb
+
+@nb.tool
+def stock(item: str) -> int:
+    'How many pieces of an item there are.'
+    return {"apples": 3, "pears": 40, "figs": 7}[item]"""
+
+_FAILS = """\
+names = ["apples", "pears", "plums"]
+few = [each for each in names if stock(each) < 10]
+answer(f"Few are left of {few}.")"""
+
+_WORKS = """\
+# There are no plums: ask for figs.
+left = {each: stock(item=each) for each in ["apples", "pears", "figs"]}
+few = sorted(left, key=left.get)[:2]
+if left[few[0]] < 10:
+    show(few)
+answer(f"Few are left of {few[0]} ({left[few[0]]}) and {few[1]} ({left[few[1]]}).")"""
+
 _MODEL = "gpt-6-luna"
 _SPECIES = ("Adelie", "Chinstrap", "Gentoo")
 _WIDTH, _HEIGHT = 900, 560
@@ -107,9 +133,10 @@ def _picture(desk: Desk) -> Image.Image:
     return Image.open(io.BytesIO(desk.page.screenshot(clip=clip))).convert("RGB")
 
 
-def write(target: Path) -> None:
-    """Take the pictures, leave out those that are equal to the one before, and write the file."""
-    with tempfile.TemporaryDirectory() as folder, Server(*replies(), models=(_MODEL,)) as server:
+@contextmanager
+def asking(*plays: Play, cells: tuple[str, ...]) -> Iterator[Desk]:
+    """An open notebook with these cells, whose model gives these replies."""
+    with tempfile.TemporaryDirectory() as folder, Server(*plays, models=(_MODEL,)) as server:
         environment = {
             "OPENAI_BASE_URL": server.url,
             "OPENAI_API_KEY": "none",
@@ -117,15 +144,36 @@ def write(target: Path) -> None:
         }
         with Lab(Path(folder, "lab"), environment).running() as lab, sync_playwright() as player:
             browser = player.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-            write_notebook(lab.work / "penguins.ipynb", _LOAD, _TOOL, _QUESTION, _CHANGE, _UNDO)
+            write_notebook(lab.work / "notebook.ipynb", *cells)
             page = opened(lab, browser)
-            desk = Desk(page, "penguins.ipynb")
+            desk = Desk(page, "notebook.ipynb")
             page.set_viewport_size({"width": _WIDTH + 80, "height": _HEIGHT + 120})
-            pictures: list[tuple[Image.Image, float]] = []
-            for index, rest in ((0, 0.5), (1, 0.5), (2, 4.0), (3, 2.5), (4, 3.0)):
-                desk.look_at(index if index > 1 else 0)
-                taken(desk, index, pictures, rest)
+            yield desk
             browser.close()
+
+
+def write_program(target: Path) -> None:
+    """Take the picture of a question whose first program fails."""
+    plays = [Say(f"```python\n{program}\n```", raw=True) for program in (_FAILS, _WORKS)]
+    question = "%agent Of which items are few left?"
+    with asking(*plays, cells=(_PROGRAMS, question)) as desk:
+        for index in (0, 1):
+            desk.run_cell(index)
+            while not desk.has_run(index):
+                time.sleep(_SECONDS)
+        desk.look_at(1)
+        time.sleep(1)
+        desk.page.locator(".jp-Cell").nth(1).screenshot(path=str(target))
+
+
+def write(target: Path) -> None:
+    """Take the pictures, leave out those that are equal to the one before, and write the file."""
+    cells = (_LOAD, _TOOL, _QUESTION, _CHANGE, _UNDO)
+    pictures: list[tuple[Image.Image, float]] = []
+    with asking(*replies(), cells=cells) as desk:
+        for index, rest in ((0, 0.5), (1, 0.5), (2, 4.0), (3, 2.5), (4, 3.0)):
+            desk.look_at(index if index > 1 else 0)
+            taken(desk, index, pictures, rest)
     frames: list[Image.Image] = []
     lasts: list[int] = []
     for picture, seconds in pictures:
@@ -141,4 +189,8 @@ def write(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    picture = Path(sys.argv[1])
+    if picture.suffix == ".gif":
+        write(picture)
+    else:
+        write_program(picture)
