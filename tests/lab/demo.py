@@ -1,7 +1,8 @@
 """Pictures of the pages, taken in JupyterLab, in the Chromium of this machine, with scripted replies.
 
 ``python -m tests.lab.demo docs/images/demo.gif`` takes the moving picture of the README: a question with a tool, a
-chart, and the undo of a change. ``python -m tests.lab.demo docs/images/program.png`` takes that of a program.
+chart, and the undo of a change. ``python -m tests.lab.demo docs/images/program.png`` takes that of a program, and
+``docs/images/approval-form.png`` that of a call that waits.
 """
 
 from __future__ import annotations
@@ -79,6 +80,15 @@ few = sorted(left, key=left.get)[:2]
 if left[few[0]] < 10:
     show(few)
 answer(f"Few are left of {few[0]} ({left[few[0]]}) and {few[1]} ({left[few[1]]}).")"""
+
+_APPROVED = """\
+%load_ext archytas_nb
+import archytas_nb as nb
+
+@nb.tool(approve=True)
+def delete_rows(above: int) -> str:
+    'Delete the rows above a value.'
+    return "deleted" """
 
 _MODEL = "gpt-6-luna"
 _SPECIES = ("Adelie", "Chinstrap", "Gentoo")
@@ -166,6 +176,24 @@ def write_program(target: Path) -> None:
         desk.page.locator(".jp-Cell").nth(1).screenshot(path=str(target))
 
 
+def write_form(target: Path) -> None:
+    """Take the picture of a call that waits, with an argument that does not fit."""
+    call = Say(calls=(("delete_rows", {"above": 3}),))
+    with asking(call, Say("Done."), cells=(_APPROVED, "%agent Delete the rows above 3.")) as desk:
+        desk.run_cell(0)
+        while not desk.has_run(0):
+            time.sleep(_SECONDS)
+        desk.run_cell(1)
+        form = desk.page.locator(".archytas-nb-form")
+        form.wait_for()
+        time.sleep(2)
+        form.get_by_role("button", name="Edit", exact=True).click()
+        form.get_by_label("above").fill("many")
+        time.sleep(1)
+        desk.page.locator(".jp-Cell").nth(1).screenshot(path=str(target))
+        form.get_by_role("button", name="Stop").click()
+
+
 def write(target: Path) -> None:
     """Take the pictures, leave out those that are equal to the one before, and write the file."""
     cells = (_LOAD, _TOOL, _QUESTION, _CHANGE, _UNDO)
@@ -188,9 +216,9 @@ def write(target: Path) -> None:
     )
 
 
+PICTURES = {"demo.gif": write, "program.png": write_program, "approval-form.png": write_form}
+"""The pictures of `docs/images`, and the function that takes each."""
+
 if __name__ == "__main__":
     picture = Path(sys.argv[1])
-    if picture.suffix == ".gif":
-        write(picture)
-    else:
-        write_program(picture)
+    PICTURES[picture.name](picture)
