@@ -299,7 +299,7 @@ def test_no_chat_is_opened_for_a_model_that_cannot_answer(kernel: Kernel) -> Non
 
 
 def test_nothing_listens_after_off(kernel: Kernel, runtime: Path) -> None:
-    assert "open" in value(kernel, "%agent_chat")
+    assert "%agent_chat off" in value(kernel, "%agent_chat")
     assert kernel.run("%agent_chat off").status == "ok"
     names = "{each.name for each in threading.enumerate()}"
     assert "archytas_nb chat" not in value(kernel, names)
