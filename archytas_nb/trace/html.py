@@ -668,11 +668,11 @@ def _summary_of(
     left = max(_OUTCOME, _LINE_WIDTH - len(short) - decided)
     if result:
         yield " "
-        outcome = collapse_whitespace(result, left)
+        said = collapse_whitespace(result, left)
         if is_alone and _is_whole_in_summary(call):
-            yield element("span", outcome, style=_RESULT)
+            yield element("span", said, style=_RESULT)
         else:
-            yield _folded(outcome, unfolded=unfolded, style=_RESULT)
+            yield _folded(said, unfolded=unfolded, style=_RESULT)
     if call.changes:
         yield " "
         changed = f"· {count(len(call.changes), 'change')}"
@@ -683,8 +683,8 @@ def _summary_of(
         if call.edited:
             badge += f", you changed {', '.join(each.name for each in call.edited)}"
         badge = collapse_whitespace(badge, _LINE_WIDTH // 2)
-        said = element("span", f"({badge})", title=call.decided)
-        yield _folded(said, unfolded=unfolded, style=_DECISION)
+        note = element("span", f"({badge})", title=call.decided)
+        yield _folded(note, unfolded=unfolded, style=_DECISION)
 
 
 def _headline(code: str, reason: str) -> str:
