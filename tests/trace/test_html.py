@@ -630,3 +630,12 @@ def test_a_program_without_styles_keeps_its_lines() -> None:
     stripped = re.sub(r' style="[^"]*"', "", page)
     [program] = re.findall(r"<pre[^>]*>(?=<div>).*?</pre>", stripped)
     assert len(re.findall(r"<div><span>|<summary><span>", program)) == 6
+
+
+@given(st.integers(-(10**9), 10**9), st.text("abc ", max_size=8))
+def test_a_short_result_is_in_an_unfolded_step_once(result: int, argument: str) -> None:
+    """A page without style sheets shows a summary whole, also above what is unfolded."""
+    shown = f"result {result}"
+    events = [*call(1, "count_rows", {"a": argument}, shown), *answer(2, "Done.")]
+    page = html(fold("How many?", events))
+    assert page.count(f"→ {shown}<") == 1
