@@ -96,14 +96,14 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What ``%load_ext archytas_nb`` runs: add the magics; print and write nothing."""
+    """Add the magics, for ``%load_ext archytas_nb``; prints and writes nothing."""
     from archytas_nb.magics import register
 
     register(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """What ``%unload_ext archytas_nb`` runs: leave nothing of ours in the shell."""
+    """Remove everything of ours from the shell, for ``%unload_ext archytas_nb``."""
     from archytas_nb.magics import unregister
 
     unregister(shell)

@@ -1,4 +1,4 @@
-"""What code is about to do outside of its process, as Python's audit events say it.
+"""The acts of code outside of its process, read from Python's audit events.
 
 Python raises an event before anything happens. The kind of an event follows from its module; only
 those of `_KINDS` have another one, and those of `_HARMLESS` none. So an event that a later Python
@@ -48,7 +48,7 @@ _BY_MODULE: dict[str, ActKind] = {
     "signal": "signal", "msvcrt": "change", "syslog": "write", "resource": "change",
     "_posixsubprocess": "start",
 }  # fmt: skip
-"""What a module's events are; those of other modules have no effect outside the process."""
+"""The kinds of events by module; events of other modules have no effect outside the process."""
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 """Flags with which a file is opened for writing."""
@@ -67,7 +67,7 @@ class Act(NamedTuple):
 
 
 def act_of(event: str, args: tuple[Any, ...]) -> Act | None:
-    """What an event says that code is about to do; None if nothing happens outside."""
+    """The act that an event announces; None if nothing happens outside."""
     kind = kind_of(event)
     if kind is None or (event == "open" and not is_writing(*args)):
         return None
@@ -94,7 +94,7 @@ def is_writing(path: Any = None, mode: Any = None, flags: Any = None, *_: Any) -
 
 @cache
 def kind_of(event: str) -> ActKind | None:
-    """What the events of a name are; None if nothing happens outside."""
+    """The kind of the events of a name; None if nothing happens outside."""
     if event == "open":
         return "write"
     if event in _HARMLESS:

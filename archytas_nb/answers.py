@@ -37,7 +37,7 @@ None and True also mean that the answer is accepted, and False that it is not.
 """
 
 REJECTING = (AssertionError, ValueError, LookupError, ArithmeticError)
-"""What a condition may raise about the value of an answer: the model is told, and tries again.
+"""The exceptions of a condition that reject an answer: the model reads them, and tries again.
 
 Any other exception, such as a TypeError or a NameError, is a mistake in the condition, which no
 other answer mends; it ends the question.
@@ -173,7 +173,7 @@ class Answers:
         return first
 
     def _variable(self, name: str) -> Any:
-        """What a name or a path leads to.
+        """The value at a name or a path.
 
         Raises:
             ValueError: There is no such variable, it is not passed on, or it is a secret, which
@@ -185,7 +185,7 @@ class Answers:
         return resolve({VAR: name}, object, self._namespace)
 
     def _condition_fault(self, value: Any) -> str:
-        """What is wrong with a value according to the condition; raises ConditionError."""
+        """The fault of a value according to the condition; raises ConditionError."""
         until = self._until
         if until is None:
             return ""
@@ -341,7 +341,7 @@ _SAID_OF_TUPLES = frozenset({"minItems", "maxItems", "prefixItems"})
 
 
 def _for_person(outcome: CallOutcome) -> str:
-    """What is wrong with an answer, in words for a person; empty if it is not about its parts."""
+    """The fault of an answer, in words for a person; empty if it is not about its parts."""
     faults = getattr(outcome.error, "arguments", ())
     return "; ".join(each.in_words("in the answer") for each in faults)
 

@@ -145,7 +145,7 @@ class BackgroundInbox(Inbox):
         )
 
     def take(self) -> list[str]:
-        """What the person has said since the last request, and what cells have changed."""
+        """Messages of the person and changes by cells since the last request."""
         said = super().take()
         if names := self._taken(self._known()):
             said.append(

@@ -440,7 +440,7 @@ def _ends(model: Any) -> str:
 
 
 def _learnt() -> str:
-    """What endpoints refused, which is left out of requests; empty if there is nothing."""
+    """The features that endpoints refused and requests leave out; empty if there are none."""
     lines = []
     by_model: dict[tuple[str, ...], list[learnt.Learnt]] = {}
     for entry in learnt.entries():

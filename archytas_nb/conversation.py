@@ -111,7 +111,7 @@ class Conversation:
 
 
 class Paid(NamedTuple):
-    """What one question cost; also that of a run that failed."""
+    """The cost of one question, also of a failed run."""
 
     usage: Usage
     seconds: float  # of the model; in a replay those of the recording
@@ -119,7 +119,7 @@ class Paid(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """What questions cost: the last one, each of its conversation, and each of this kernel."""
+    """The cost of the last question, and of those of its conversation and of this kernel."""
 
     last: Sequence[Paid]
     conversation: Sequence[Paid]
@@ -361,7 +361,7 @@ class History:
         self.removed.clear()
 
     def paid(self) -> Costs:
-        """What each question cost, also those that were undone or replaced."""
+        """The cost of each question, including those that were undone or replaced."""
         if self._at is None:
             return Costs([], [], self._paid)
         conversation = [paid for turn in self._conversation(self._at) for paid in turn.paid]
@@ -385,7 +385,7 @@ class History:
         return number + 1
 
     def exchanges_for(self, origin: str, *, new: bool) -> list[Exchange]:
-        """What a question continues, and the exchange that it replaces if any."""
+        """The conversation that a question continues, and the exchange that it replaces, if any."""
         past, earlier = self._past(origin, new=new)
         if earlier is None:
             return past
@@ -626,7 +626,7 @@ def _can_be_undone(run: Run) -> bool:
 
 
 def _continued(past: Sequence[Exchange], before: Turn | None, turn: Turn) -> str:
-    """What a question continues, in words; empty where it is obvious: the question before it."""
+    """The conversation that a question continues, in words; empty for the question before it."""
     if turn.begins == "reset":
         return "new conversation"
     if not past or (before is not None and past[-1] is before.exchange):

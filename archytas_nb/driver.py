@@ -193,7 +193,7 @@ class Driver:
             raise KeyboardInterrupt  # too late for this run, but not for the code after it
 
     def _asked_aside(self) -> Events:
-        """What tools have asked the model, which is counted and not shown."""
+        """Questions of tools to the model, which count but are not shown."""
         if self._host is not None:
             for event in self._host.take():
                 yield from self._emit(event)
@@ -482,7 +482,7 @@ class Driver:
         return reply
 
     def _outdated_tools(self) -> list[str]:
-        """What the files of tools say otherwise than the tools, once in a run."""
+        """Differences between tools and their files, reported once in a run."""
         if self._has_said_outdated:
             return []
         texts = chain.from_iterable(tool.outdated for tool in self.run.tools.values())
@@ -496,7 +496,7 @@ class Driver:
             self._missed = error
 
     def purpose(self, *, is_of_tool: bool = False) -> sent.Purpose:
-        """What a request is sent for, for the list of what was sent."""
+        """The purpose of a request, for the list of sent requests."""
         exchange = self.exchange
         exchanges = (*self.past, exchange)
         variables: tuple[str, ...] = ()
@@ -519,7 +519,7 @@ class Driver:
 
     @property
     def _written(self) -> str:
-        """What the model has written of its next reply."""
+        """The part of the next reply that the model has written."""
         return "".join(each.text for each in self.run.pieces if each.kind == "text")
 
     def _check_answer(self, request: ev.CheckAnswer) -> ev.Verdict | ev.NoReply:
@@ -552,7 +552,7 @@ class Driver:
 
 
 class RunHost:
-    """What a run offers to the tools that it calls, from any thread."""
+    """The interface of a run for the tools that it calls, from any thread."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -567,7 +567,7 @@ class RunHost:
 
     @property
     def values(self) -> str:
-        """What the model may learn of values."""
+        """How much the model may learn of values."""
         disclosure = self._driver.disclosure
         return "all" if disclosure is None else disclosure.values
 
@@ -665,7 +665,7 @@ class RunHost:
 
 
 def _returned_by(events: Generator[ev.Event, None, T]) -> T:
-    """What a generator returns; its events are not shown."""
+    """The return value of a generator; its events are not shown."""
     while True:
         try:
             next(events)
@@ -692,7 +692,7 @@ def _reason_of(outcome: ev.CallOutcome) -> str:
 
 
 def _explained(error: Exception) -> Explained | None:
-    """What is known of an error in parts, without secrets."""
+    """The known parts of an error, without secrets."""
     return error.explained if isinstance(error, ModelError) else None
 
 
@@ -797,14 +797,14 @@ def ask(
 
 
 def _watch(prepared: Prepared) -> VariableWatch | None:
-    """What notes the changes of a run, if they are watched."""
+    """The watch for the changes of a run, if they are watched."""
     if not prepared.settings.watches(by_setting=prepared.profile.runs_python):
         return None
     return VariableWatch(prepared.variables)
 
 
 def _spans(setup: RunSetup, run: Run[Any]) -> tuple[RunSpans, ...]:
-    """What makes spans of a run, if the setting `telemetry` is on."""
+    """The observer that makes spans of a run, if the setting `telemetry` is on."""
     telemetry = value("telemetry")
     if telemetry == "off":
         return ()

@@ -68,7 +68,7 @@ class UsersFrames:
 
 
 def _rendered(error: BaseException) -> list[str]:
-    """What IPython shows of an error, without frames of this package, whatever its chain is."""
+    """The display of an error in IPython, without frames of this package in its whole chain."""
     shell = sys.modules["IPython"].get_ipython()  # IPython calls this method
     all_frames = [(each, each.__traceback__) for each in _with_causes(error)]
     cause = error.__cause__
@@ -237,7 +237,7 @@ class Explained:
 
     @property
     def words(self) -> str:
-        """What was said, and by which host, if the title does not name it."""
+        """The message, and its host if the title does not name it."""
         is_named = not self.where or self.where in self.title
         return self.said if is_named else f"{self.where}: {self.said}"
 

@@ -30,7 +30,7 @@ def install(*extras: str, options: str = "") -> str:
 
 
 def _what(extras: str) -> list[str]:
-    """What pip is to install, so that the extras belong to the version that is installed."""
+    """The arguments for pip, so that the extras belong to the installed version."""
     try:
         distribution = importlib.metadata.distribution(_NAME)
     except importlib.metadata.PackageNotFoundError:  # a checkout on the path
@@ -64,7 +64,7 @@ def _address(url: str, origin: dict[str, Any]) -> str:
 
 
 def _requirements(distribution: importlib.metadata.Distribution, extras: list[str]) -> list[str]:
-    """What extras consist of: where the package came from is gone."""
+    """The packages of the extras, for an installation whose source is gone."""
     found = []
     for each in distribution.requires or ():
         needed, _, marker = each.partition(";")

@@ -45,7 +45,7 @@ _MAX_NAME = 200
 _OPEN = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
-"""What file systems answer that cannot wait until a file is on the disk, or have no rights."""
+"""The errors of file systems that cannot sync a file to disk, or have no permissions."""
 FORCE = "name it again with --force (force=True)"
 
 
@@ -343,7 +343,7 @@ class Held:
 
 
 _held: set[Held] = set()
-"""What this process holds."""
+"""The locks that this process holds."""
 
 
 @atexit.register

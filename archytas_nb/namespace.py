@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 Namespace: TypeAlias = MutableMapping[str, Any]
 
 FROM_OUTSIDE = (KeyboardInterrupt, SystemExit)
-"""What a person or a signal raises; anything else comes from the object that is being read."""
+"""The exceptions of a person or a signal; any other comes from the object being read."""
 
 
 def current_shell() -> Any:

@@ -19,7 +19,7 @@ _SPACES = " \u00a0\u2009\u202f"
 _GROUPS = f",.'’_٬{_SPACES}"
 _POINTS = ",.٫"
 _BETWEEN = f",{_SPACES}"
-"""What may separate two numbers, and not only the digits of one."""
+"""Separators of two numbers, and not only of the digits of one."""
 _SIGNS = "-−–"
 _LETTERS = "A-Za-z\u00aa-\u1fff"
 """Of scripts that write spaces between words: with them digits are parts of a word."""
@@ -88,13 +88,13 @@ class Number:
 
     @cached_property
     def plain(self) -> tuple[Reading, ...]:
-        """What its digits say; nothing for what is not a number, such as ``10,20,30``."""
+        """The values of its digits; empty for a text that is not a number, such as ``10,20,30``."""
         body = self.text.rstrip("".join(_PER) + _SPACES)
         return tuple(_readings(body))
 
     @cached_property
     def ratios(self) -> tuple[Reading, ...]:
-        """What it may say of a ratio, which has no unit, and may be told in percent."""
+        """Its possible values as a ratio, which has no unit, and may be in percent."""
         per = _PER.get(self.text[-1]) or (100 if self.behind[:1].casefold() in _PERCENT else 0)
         if not per:
             return self.plain
@@ -102,7 +102,7 @@ class Number:
 
     @cached_property
     def readings(self) -> tuple[Reading, ...]:
-        """What it may say besides: a share, or so many in a larger or a smaller unit."""
+        """Its other possible values: a share, or a number of larger or smaller units."""
         if self.ratios is not self.plain:
             return self.ratios
         if self.behind[:1] in _PREFIXES and self.behind and self.digits <= _SHORTENED:

@@ -130,12 +130,12 @@ class ModelChoice:
 
     @property
     def profile(self) -> ModelProfile:
-        """What the model is that was chosen last; the ordinary profile if none was chosen yet."""
+        """The profile of the model that was chosen last; the ordinary one if there is none."""
         return profile_of(self.chosen)
 
 
 def profile_of(model: object) -> ModelProfile:
-    """What a model is to a run; that of None is the ordinary profile."""
+    """The profile of a model; for None the ordinary one."""
     facts = ModelFacts(model)
     if not facts.is_small:
         return ModelProfile(facts)
@@ -156,7 +156,7 @@ def instructions_in(settings: Settings) -> Instructions:
 
 @dataclass(frozen=True, slots=True)
 class RunSetup:
-    """What questions are asked with, apart from their conversation: those of an agent, or of a map.
+    """The setup of questions of an agent or a map, apart from their conversation.
 
     Attributes:
         settings: The settings, as they were when they were last read.
@@ -328,7 +328,7 @@ class RunSetup:
         return is_live and self.settings.context != "none"
 
     def last_error(self) -> LastError | None:
-        """What a question says of the cell before it; None if that did not fail, or may not."""
+        """The text of a question about the failed cell before it; None if there is none."""
         if not self.sees_cells or last_failure() is None:
             return None
         if self.hides_values:
@@ -415,7 +415,7 @@ def toolbox_of(tools: Any) -> Toolbox | None:
 
 
 def _meant(values: Sequence[Any]) -> str:
-    """What to write instead of the names of tools, or of models; empty for anything else."""
+    """The hint for names of tools or models; empty for anything else."""
     names = [each for each in values if isinstance(each, str)]
     known = [each for each in names if each in toolbox]
     if known:
@@ -520,7 +520,7 @@ class Prepared:
         )
 
     def disclosure(self) -> Disclosure | None:
-        """What the model may learn of values; None if it may learn all."""
+        """How much the model may learn of values; None if it may learn all."""
         if not self.settings.hides_values:
             return None
         from archytas_nb.kernel.disclosure import Disclosure, compare
@@ -651,7 +651,7 @@ def messages_of_conversation(setup: RunSetup, exchanges: Sequence[Exchange]) -> 
 
 
 class Told(NamedTuple):
-    """What a model is told with a question.
+    """The texts that are sent with a question.
 
     Attributes:
         tools: All tools, with those that read variables.
@@ -677,7 +677,7 @@ def tell(
     protocol: ActiveProtocol,
     profile: ModelProfile,
 ) -> Told:
-    """What a model is told with a question in a conversation."""
+    """The texts that are sent with a question in a conversation."""
     small = not profile.sees_all
     past, earlier = split_history(exchanges, exchange.origin, setup.settings.values, protocol)
     replaced = stored_results(earlier, setup.variables)

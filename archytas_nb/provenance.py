@@ -96,7 +96,7 @@ def link(answer: str, sources: Sequence[Source], told: Sequence[str] = ()) -> tu
 
 
 def program_source(program: str, texts: Iterable[str], answer: str, step: int = 0) -> Source:
-    """What a program computed, as a source of an answer.
+    """The values that a program computed, as a source of an answer.
 
     The numbers that it writes itself are not computed: those in the text of its answer, and those
     of statements that read nothing.
@@ -248,7 +248,7 @@ class _Derived:
     is_ratio: bool = False  # it has no unit
 
     def readings(self, number: Number) -> tuple[Reading, ...]:
-        """What a number may say of it."""
+        """The values that a number may stand for."""
         return number.ratios if self.is_ratio else number.readings
 
 
@@ -264,13 +264,13 @@ class _Series:
 
 
 _Formulas: TypeAlias = Iterator[tuple[str, float, bool]]
-"""What is worked out: a formula, its value, and whether that is a ratio."""
+"""A derived value: its formula, its value, and whether it is a ratio."""
 
 _Work: TypeAlias = Callable[[_Series], _Formulas]
 
 
 def _derived(sources: Sequence[Source]) -> Iterator[list[_Derived]]:
-    """What people work out of results in their heads, in tiers: likely ones first."""
+    """The values that people derive from results in their heads, likely ones first."""
     last_first = list(reversed(sources))
     scalars = [
         (each.call, float(each.value), each) for each in last_first if _is_number(each.value)

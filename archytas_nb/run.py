@@ -272,7 +272,7 @@ class Run(Generic[T_co]):
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """What the calls did outside of the variables, in order: files, programs, connections."""
+        """The effects of the calls outside the variables, in order: files, programs, connections."""
         return tuple(each for _, outcome in self.calls for each in outcome.effects)
 
     def undo(self, *, force: bool = False) -> tuple[ev.NotCovered | ev.Kept, ...]:
@@ -503,7 +503,7 @@ class Run(Generic[T_co]):
         return check(derive(recorded), recorded)
 
     def recorded(self) -> Recorded:
-        """What the code of the run is derived from."""
+        """The record from which the code of the run is derived."""
         from archytas_nb.code.recorded import Recorded
 
         if self.ending is None:

@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 PREFIX = "ARCHYTAS_NB_"
 
 Approve: TypeAlias = Policy | Callable[..., Any]
-"""What decides on calls that require approval: a policy, or a function, see `kernel.approval`."""
+"""The policy for calls that require approval, or a function; see `kernel.approval`."""
 
 Scope: TypeAlias = Literal["question", "model", "process", "notebook"]
-"""What a setting is for: a question, every request to a model, this process, or the magics only."""
+"""The scope of a setting: a question, every request to a model, this process, or the magics."""
 
 
 class _Unset:
@@ -73,14 +73,14 @@ class UnreadableSettingError(ValueError):
 
 @dataclass(frozen=True)
 class Kind:
-    """What the values of a setting are."""
+    """The kind of values of a setting."""
 
     expected: ClassVar[str] = "text"
-    """What the texts are that stand for values, in words."""
+    """The texts that stand for values, in words."""
 
     @property
     def argument(self) -> str:
-        """What the values are, in the words of Python."""
+        """The values, in the words of Python."""
         return self.expected
 
     hides: ClassVar[bool] = False
@@ -174,7 +174,7 @@ class Number(Kind):
 
     @property
     def expected(self) -> str:  # type: ignore[override]
-        """What numbers there are."""
+        """The allowed numbers, in words."""
         parts = [self.what]
         if self.least is not None:
             parts.append(f"of at least {self.least:g}")
@@ -566,7 +566,7 @@ class Settings:
 
     @classmethod
     def now(cls, given: Mapping[str, Any] | None = None) -> Settings:
-        """What is given, and the settings as they are now.
+        """The given values, and the current settings.
 
         Raises:
             ConfigurationError: The value of an environment variable cannot be read.
@@ -763,7 +763,7 @@ def configure(configured: Mapping[str, Any] | None) -> None:
 
 
 def configured(name: str) -> Any:
-    """What ``%config`` sets in this kernel; UNSET if it sets nothing."""
+    """The value of ``%config`` in this kernel; UNSET if it sets none."""
     if _state.configured is None:
         return UNSET
     found = _state.configured.get(name, UNSET)
@@ -790,7 +790,7 @@ _EMPTY_IS_UNSET = ("model", "base_url", "api_key", "local_model")
 
 
 def from_environment(name: str) -> Any:
-    """What the environment sets, else the default; an empty variable counts as unset.
+    """The value of the environment, else the default; an empty variable counts as unset.
 
     Raises:
         ConfigurationError: The variable's value cannot be read.

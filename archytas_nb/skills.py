@@ -121,7 +121,7 @@ def skills_tool(places: Iterable[str]) -> Tool | None:
 
 
 def _page(found: Mapping[str, Skill], name: str, file: str, start: int) -> str:
-    """What a call of the tool returns."""
+    """The result of a call of the tool."""
     if name not in found:
         guess = did_you_mean(name, found) or ";"
         raise ValueError(f"no skill is named {name!r}{guess} expected one of {', '.join(found)}")

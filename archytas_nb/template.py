@@ -58,7 +58,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.BitOr: operator.or_, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
     ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
-"""What selects rows: comparisons and masks."""
+"""The parts of an expression that select rows: comparisons and masks."""
 _ALLOWED = (
     *(ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.Load, ast.List),
     *(ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Compare, *_OPERATORS),
@@ -301,7 +301,7 @@ def expand(text: str, namespace: Mapping[str, Any]) -> Expanded:
 
 
 def _replacement(group: Group, namespace: Mapping[str, Any], images: list[str]) -> str:
-    """What is sent for a group in braces: a description, a value, or the group; or LookupFault."""
+    """The replacement of a group in braces: a description, a value or the group; LookupFault."""
     named = _DESCRIBED.fullmatch(group.body)
     if named is not None:
         return _described(named[1], namespace)
@@ -439,7 +439,7 @@ def error_line(error: BaseException) -> str:
 # ── a prompt for many rows ────────────────────────────────────────────────────────────────────────
 
 ROW = "row"
-"""What a field calls the row itself, unless a column has this name: ``{row[name]}``."""
+"""The name of the row in a field, unless a column has it: ``{row[name]}``."""
 _FIRST_NAME = re.compile(r"[^.\[]*")
 _PATH = re.compile(r"\.([^.\[]+)|\[([^\]]+)\]")
 _MAX_CHARS = 20_000  # of a value that is not text; text is sent whole

@@ -1,4 +1,4 @@
-"""What is sent of a conversation: its messages, and the compaction of a long one.
+"""The part of a conversation that is sent: its messages, and the compaction of a long one.
 
 The record stays complete. A conversation that exceeds the model's context is compacted from the
 beginning (`Compaction`), in this order:
@@ -261,7 +261,7 @@ def _messages(wire: Wire, exchange: Exchange) -> list[Message]:
 
 
 def _asides(wire: Wire, exchange: Exchange) -> dict[int, Json]:
-    """What the replies of an exchange had that is not ours, by the index of the message."""
+    """Provider data of the replies of an exchange, by the index of the message."""
     if not (exchange.kept or any(step.kept or step.extras for step in exchange.steps)):
         return {}
     provider_metadata: dict[int, Json] = {}
@@ -277,7 +277,7 @@ def _asides(wire: Wire, exchange: Exchange) -> dict[int, Json]:
 
 
 def _aside(wire: Wire, step: StepRecord, messages: Sequence[Message]) -> dict[str, Json]:
-    """What the reply of a step had that is not ours, if the first message is that reply."""
+    """Provider data of the reply of a step, if the first message is that reply."""
     if not (wire.sends_replies and messages and messages[0]["role"] == "assistant"):
         return {}
     aside: dict[str, Json] = replace_surrogates(step.aside)
@@ -285,7 +285,7 @@ def _aside(wire: Wire, step: StepRecord, messages: Sequence[Message]) -> dict[st
 
 
 class _Sent(NamedTuple):
-    """What is sent of a conversation, as the attributes of `ContextWindow` describe it."""
+    """The part of a conversation that is sent, as `ContextWindow` has it."""
 
     messages: tuple[Message, ...]
     tokens: int

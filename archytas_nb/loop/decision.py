@@ -1,4 +1,4 @@
-"""What a person decides about a call that waits for their approval."""
+"""The decision of a person on a call that waits for approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model reads of the notebook below a question, and what it still knows of it later.
+"""The description of the notebook below a question, and the part that a model still knows later.
 
 Each name of the notebook is described once, and again when it has changed. A description in a part
 of the conversation that is no longer sent is repeated, below the question that is being asked when
@@ -46,7 +46,7 @@ def described_in(exchanges: Iterable[Exchange]) -> dict[str, Described]:
 
 
 def written(described: Mapping[str, Described]) -> str:
-    """What a model reads of these names, those with cards in the order of the question."""
+    """The text for the model about these names, those with cards in the order of the question."""
     return "\n".join([*_of_variables(described), *_of_notebook(described)])
 
 

@@ -107,7 +107,7 @@ class NotCovered:
 
 
 class Kept(NotCovered):
-    """What an undo or a redo has left as it is: the user changed or used it since."""
+    """A change that an undo or a redo kept, because the user changed or used it since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ _WITHOUT_DATA = ("module", "function", "class", "notebook")  # reasons in `NotCo
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What code changed in the user's variables, in the order of the namespace."""
+    """The changes of code to the user's variables, in the order of the namespace."""
 
     changes: tuple[Change, ...] = ()  # an object with several names is listed once
     not_watched: tuple[NotCovered, ...] = ()  # what may have changed without being detected
@@ -146,7 +146,7 @@ class Diff:
         return bool(self.changes)
 
     def told(self, but: str = "") -> str:
-        """What a model reads of it: the names that are new, then what has changed.
+        """The text for the model: the new names, then the changes.
 
         Args:
             but: A new variable that is not told, as the result of a call already is.
@@ -165,7 +165,7 @@ class Diff:
 
     @property
     def unseen(self) -> tuple[NotCovered, ...]:
-        """What is shown of `not_watched`: without agents, and what else has no data of the user."""
+        """The shown part of `not_watched`: without agents and other objects without user data."""
         return tuple(each for each in self.not_watched if each.why not in _WITHOUT_DATA)
 
     def __str__(self) -> str:
@@ -311,11 +311,11 @@ class CallOutcome:
 
     @property
     def text(self) -> str:
-        """What the model reads, if it gets the images as well."""
+        """The text for the model, if it gets the images as well."""
         return self.written()
 
     def written(self, *, with_images: bool = True) -> str:
-        """What the model reads: output first, as it came before the result.
+        """The text for the model: output first, because it came before the result.
 
         Args:
             with_images: Whether the images are sent with the text.
@@ -337,7 +337,7 @@ class CallOutcome:
         return f"{text}\n{self.advice}" if self.advice else text
 
     def _figures(self, *, with_images: bool) -> str:
-        """What was drawn: that the user sees it, and whether the model does."""
+        """A line about drawn images: that the user sees them, and whether the model does."""
         sent = len(self.images) if with_images else 0
         left = max(len(self.images), self.drawn) - sent
         parts = []
@@ -547,7 +547,7 @@ class ApprovePlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanDecision:
-    """What was decided about a plan.
+    """The decision on a plan.
 
     Attributes:
         text: The plan as it was approved, perhaps edited; empty if it was not.
@@ -608,7 +608,7 @@ class CallOutcomes:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a line of a program, for the model: the fault and the next move.
+    """The fault in a line of a program, for the model, with the next move.
 
     Attributes:
         line: The number of the line, from 1.
@@ -794,7 +794,7 @@ class FormArgument:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a person changed in a call before they decided on it."""
+    """An edit of a call by a person before the decision."""
 
     input: Json  # of the call as it was decided on, with all of its arguments
     arguments: tuple[FormArgument, ...]  # those that were changed
@@ -818,7 +818,7 @@ UNSEEN = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a person reads before they choose.
+    """The text that a person reads before they choose.
 
     Attributes:
         title: The finding, as a sentence.
@@ -864,12 +864,12 @@ class UserQuestion:
 Answer: TypeAlias = Literal[
     "yes", "this run", "always", "edit", "no", "stop", "show all", "unclear"
 ]
-"""What a typed line means for a call that waits for approval."""
+"""The meaning of a typed line for a call that waits for approval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a person can choose about a call that waits.
+    """A choice of a person about a call that waits.
 
     Attributes:
         answer: What it means.
@@ -884,7 +884,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a call did in a copy of the kernel, which can change nothing, before it is decided on.
+    """The effects of a call in a copy of the kernel, tried before the decision.
 
     Attributes:
         changes: What it changed in the variables there.
@@ -942,7 +942,7 @@ class ApprovalForm:
 
     @property
     def name(self) -> str:
-        """What names this question, and no other, where a person answers it from elsewhere."""
+        """A unique name of this question, for an answer from elsewhere."""
         return f"{self.tool}#{self.id}"
 
     @property
@@ -1061,7 +1061,7 @@ class Stopped:
 
     @property
     def cause(self) -> str:
-        """What ended the run, to be used within a sentence."""
+        """The reason for the end of the run, for use within a sentence."""
         if self.cut:
             return self.limit
         return f"the limit {self.limit}"

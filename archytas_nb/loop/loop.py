@@ -771,7 +771,7 @@ def _finish_of(outcomes: Sequence[CallOutcome]) -> Finish | None:
 
 
 def _truncated_text(action: Action) -> str:
-    """What a person can use of a truncated reply: the begun answer, or the plain text."""
+    """The useful part of a truncated reply for a person: the begun answer, or the plain text."""
     if action.answers:
         return as_text(action.answer)
     if action.prose:

@@ -1,4 +1,4 @@
-"""What a model is to a run: the three members that it needs, and what else it may offer.
+"""The interface of a model: the three members that it needs, and the optional ones.
 
 A model needs a name, a protocol and `complete`. Anything more is optional, also for models of
 other packages; this module is the only one that looks whether a model has it.
@@ -67,7 +67,7 @@ def batches_of(model: object) -> Any:
 
 
 class ModelFacts:
-    """What is known of a model.
+    """The known facts about a model.
 
     Each fact is read when it is asked for: some are known only after a reply, and others take a
     request to the endpoint.
@@ -139,7 +139,7 @@ class ModelFacts:
 
     @property
     def identity(self) -> str:
-        """What tells it from other models: its name as given, and the address of its endpoint."""
+        """The identity of the model: its name as given, and the address of its endpoint."""
         return f"{self.given_name or ''} {self.base_url}".strip()
 
     @property
@@ -176,7 +176,7 @@ def person_of(model: object, person: Any, *, hides_values: bool = False) -> Any:
 
 
 def told_to(model: object, take: Callable[[], list[str]], question: str) -> Callable[[], list[str]]:
-    """What returns what the person has told the agent before each request, one after another.
+    """The function that returns messages of the person before each request, one after another.
 
     A recorded model records it as well, and tells it again in a replay.
     """

@@ -191,7 +191,7 @@ class Progress:
     _at: int = -1  # the step that was ticked off last
 
     def called(self, tool: str) -> Iterator[Notice]:
-        """What a call that succeeded means for the plan."""
+        """Record a successful call in the plan."""
         if self._at >= 0 and self.plan[self._at].tool == tool and self._next(tool) is None:
             return  # the step goes on
         place = self._next(tool)
@@ -211,7 +211,7 @@ class Progress:
         self._at = place
 
     def ended(self) -> Iterator[Notice]:
-        """What an answer means for the steps that are still open."""
+        """Record the effect of an answer on the open steps."""
         for place, step in enumerate(self.plan):
             if not step.tool:
                 yield from self._tick(place)

@@ -1,4 +1,4 @@
-"""What a model reads when it writes one program for all rows of a table, and how it is read.
+"""The texts for a model that writes one program for all rows, and how its reply is read.
 
 It is the program protocol with a row in place of a question: the program reads `row.column`, calls
 the tools, and ends with the answer for that row.
@@ -161,12 +161,12 @@ class PlanProtocol(ProgramProtocol):
 
 
 def faults_of_program(faults: ProgramFaults) -> str:
-    """What the model is told about a program that was not run."""
+    """The message to the model about a program that was not run."""
     return faults_report(faults)
 
 
 def tried_report(answered: int, tried: int, failed: Sequence[UnansweredRow]) -> str:
-    """What the model is told about a program that did not answer all rows of the sample."""
+    """The message to the model about a program that did not answer all rows of the sample."""
     lines = [f"It was tried on {count(tried, 'row')} and answered {answered}. Not answered:"]
     lines += [f"{each.row}: {truncate_line(each.error, _MAX_ERROR)}" for each in failed]
     return truncate_middle("\n".join([*lines, _WHOLE]), _MAX_FAILURES)
@@ -180,5 +180,5 @@ def unseen_report(failed: Sequence[UnansweredRow]) -> str:
 
 
 def changed_report(wish: str) -> str:
-    """What the model is told when the person wants another program."""
+    """The message to the model if the person wants another program."""
     return f"The user wants it changed: {wish}\n{_WHOLE}"

@@ -1,4 +1,4 @@
-"""What a model is to a run: read once when a question begins, for all that depends on it."""
+"""The properties of a model that a run depends on, read once when a question begins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from archytas_nb.loop.strategy import Strategy
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """What depends on the kind of a model; the defaults are those of a large one.
+    """The properties of a kind of model; the defaults are those of a large one.
 
     Attributes:
         facts: What is known of the model itself; some of it only after a reply, such as its

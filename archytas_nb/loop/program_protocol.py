@@ -198,7 +198,7 @@ class ProgramProtocol(Wire):
         )
 
     def _language(self) -> str:
-        """What programs are written in."""
+        """The language of programs."""
         variables = "the variables that the question names, " if self._names_variables else ""
         code = _CODE if "python" in self._names else ""
         return _LANGUAGE.format(variables=variables, code=code, column=COLUMN_AS_TEXT)
@@ -296,7 +296,7 @@ class ProgramProtocol(Wire):
 
 
 def texts_answered(program: str) -> list[str]:
-    """What a program writes into its answers itself: their texts, without what is filled in."""
+    """The literal texts of a program's answers, without the values that it fills in."""
     values = Program(program).literals(PROGRAM_ANSWER)
     return [each for each in values if isinstance(each, str)]
 
@@ -339,7 +339,7 @@ class WrittenCall(NamedTuple):
 
 
 def faults_report(faults: ProgramFaults) -> str:
-    """What the model is told about a program that was not run."""
+    """The message to the model about a program that was not run."""
     lines = [
         f"Line {each.line} `{collapse_whitespace(each.source, 120)}`: {each.text}"
         for each in faults.faults[:_MAX_FAULTS]
@@ -358,7 +358,7 @@ def calls_report(calls: Sequence[WrittenCall]) -> str:
 
 
 def interrupted_report(calls: Sequence[WrittenCall]) -> str:
-    """What the model is told, with the next question, about a program that was interrupted."""
+    """The message to the model, with the next question, about an interrupted program."""
     done = calls_report(calls)
     parts = ["The user interrupted this program: what was left of it was not run."]
     if done:
@@ -376,7 +376,7 @@ def _error_report(error: Fault, *, is_stopped: bool) -> str:
 
 
 def ended_report(end: ProgramEnded, calls: Sequence[WrittenCall]) -> str:
-    """What the model is told about a program that ended without an answer."""
+    """The message to the model about a program that ended without an answer."""
     done = calls_report(calls)
     shown = [f"shown: {text}" for text in end.shown]
     if end.error is None and not end.lost:

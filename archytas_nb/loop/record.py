@@ -98,7 +98,7 @@ class StepRecord:
 
     @property
     def aside(self) -> dict[str, Json]:
-        """What the reply had that is not ours, in its places; see `AskModel.provider_metadata`."""
+        """Provider data of the reply, by place; see `AskModel.provider_metadata`."""
         aside = dict(self.kept)
         if self.extras:
             aside["tool_calls"] = [self.extras.get(call.id) or {} for call in self.all_calls]
@@ -107,7 +107,7 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the model wrote about the beginning of a conversation, which is no longer sent.
+    """The model's summary of the beginning of a conversation, which is no longer sent.
 
     Attributes:
         text: The summary.
@@ -129,7 +129,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What is dropped from a record; it only grows, so each request extends the one before."""
+    """The dropped part of a record; it only grows, so each request extends the one before."""
 
     dropped: int = 0  # exchanges, from the beginning
     dropped_steps: int = 0  # steps of the first exchange that is still sent
@@ -216,7 +216,7 @@ class CardForm:
 
 @dataclass(frozen=True, slots=True)
 class LastError:
-    """What a question says of the cell before it, if that cell failed."""
+    """The text of a question about the cell before it, if that cell failed."""
 
     cell: str  # such as "cell 12"
     source: str  # of the cell, or the part around the line that failed
@@ -356,7 +356,7 @@ def _kinds_of_outcome(outcome: CallOutcome, *, are_shown: bool) -> Iterator[Data
 
 
 class Inbox:
-    """What a person tells an agent while it works on one question, and whether they end the run.
+    """The messages of a person to an agent during one question, and whether they end the run.
 
     new ──open──▶ open ──put, take──▶ open ──close──▶ closed        stop: in any state
 

@@ -1,4 +1,4 @@
-"""What is done differently for a kind of model: the points of a run at which a strategy decides.
+"""The points of a run at which a strategy for a kind of model decides.
 
 A `Strategy` belongs to one run and may keep a state of it. By default it does nothing; the strategy
 of small models is in `archytas_nb.small`.
@@ -37,7 +37,7 @@ class RunEndedError(Exception):
 
 
 class RunningLoop(Protocol):
-    """What a strategy sees of a run, and what it can have done.
+    """The view of a run for a strategy, and the requests that it can make.
 
     Attributes:
         wire: The wire protocol.
@@ -102,7 +102,7 @@ class Strategy:
     advice: str = ""
 
     def begin(self, loop: RunningLoop) -> Requests[Ending | None]:  # noqa: ARG002
-        """What comes before the first step; an ending if that is all."""
+        """The work before the first step; returns an ending if nothing else is needed."""
         yield from ()
         return None
 

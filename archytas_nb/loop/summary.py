@@ -44,7 +44,7 @@ _QUOTED = 200  # characters of the question before which the summary ends
 
 
 def request_for(exchanges: Sequence[Exchange], to: Place) -> str:
-    """What the model is asked at the end of a conversation: to summarise what is up to a place."""
+    """The request at the end of a conversation to summarise its part before a place."""
     number, steps = to
     question = truncate_line(exchanges[min(number, len(exchanges) - 1)].question, _QUOTED)
     end = f"the question {question!r}"
@@ -60,7 +60,7 @@ def prompt_for(
     length: int | None,
     whole: int | None = None,
 ) -> str:
-    """What the model is asked: to summarise what is up to a place, and the summary before it.
+    """The request to summarise the part before a place, with the earlier summary.
 
     Args:
         exchanges: The record.
@@ -99,7 +99,7 @@ def _checksum(exchanges: Sequence[Exchange], to: Place) -> int:
 def _parts(
     exchanges: Sequence[Exchange], begin: Place, end: Place, length: int | None
 ) -> Iterator[str]:
-    """What a conversation says between two places."""
+    """The text of a conversation between two places."""
     for number, exchange in enumerate(exchanges[: end[0] + 1]):
         first = begin[1] if number == begin[0] else 0
         last = end[1] if number == end[0] else len(exchange.steps)
@@ -117,7 +117,7 @@ def _parts(
 
 
 def _parts_of(step: StepRecord, length: int | None) -> Iterator[str]:
-    """What a step says: thought, calls or the program, results."""
+    """The text of a step: thought, calls or the program, results."""
     if step.said:
         yield f"The user said: {step.said}"
     if step.thought:

@@ -48,7 +48,7 @@ _ACTS: Mapping[AskBefore, str] = {
 def code_in_notebook(
     *, asks: bool, is_watched: bool, asks_before: Collection[AskBefore] = ()
 ) -> str:
-    """What the model learns where its code runs on the variables themselves.
+    """The text for a model whose code runs on the variables themselves.
 
     Args:
         asks: Whether the user approves the code.
@@ -83,7 +83,7 @@ CODE = (
     "The variables of other cells are there: use them as they are, and assign none of them. End "
     "the answer with the whole code of the cell as one block of code that begins with ```python."
 )
-"""What the model reads below a question whose answer is to end with code."""
+"""The text below a question whose answer must end with code."""
 
 
 class ToolCard(Protocol):
@@ -95,7 +95,7 @@ class ToolCard(Protocol):
 
     @property
     def text(self) -> str:
-        """What the model reads in the text protocol."""
+        """The text that the model reads in the text protocol."""
 
     def spec(self, level: Literal["full", "simple"] = "full") -> Json:
         """The specification for function calling; the simple one without references."""
@@ -293,7 +293,7 @@ def user_content(text: str, images: Sequence[str]) -> Json:
 
 
 def last_instruction(limit: str) -> str:
-    """What the model is told when a limit ends the run."""
+    """The message to the model when a limit ends the run."""
     return (
         f"The run must end now: its limit {limit} is reached and no tool can be used any more. "
         "Say in your final answer what you found out so far, and what is missing."

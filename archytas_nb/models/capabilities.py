@@ -50,12 +50,12 @@ class Change:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What it is about."""
+        """Its subject."""
         return (self.feature, self.part)
 
     @property
     def sent(self) -> tuple[str, str, str]:
-        """What it is about, with what the request has of it."""
+        """Its subject, with the value in the request."""
         return (self.feature, self.part, self.value)
 
 
@@ -74,7 +74,7 @@ class InText(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """What decides about a request, of the messages that it sends.
+    """The properties of messages that decide the form of a request.
 
     Attributes:
         messages: All of them.
@@ -91,7 +91,7 @@ class Conversation(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """What this process has seen of a model at an endpoint.
+    """The observations of this process about a model at an endpoint.
 
     Attributes:
         accepted: The features, with their values, of requests that were answered.
@@ -202,7 +202,7 @@ _PLAIN = (
 
 @functools.cache
 def capabilities_of(base_url: str, model: str, api: Api) -> Capabilities:
-    """What this model supports at this endpoint; the result is shared within the process."""
+    """The features of this model at this endpoint, shared within the process."""
     found = _at_first(base_url, model, api)
     for entry in learnt.entries(base_url):
         if entry.key[:3] == (base_url, model, api):

@@ -288,7 +288,7 @@ def _servers(ports: tuple[tuple[str, int], ...]) -> tuple[LocalServer, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Discovery:
-    """What was found on this machine: a model, or why a model there is not used, or neither."""
+    """The search result on this machine: a model, or why one is not used, or neither."""
 
     found: tuple[LocalServer, Served] | None = None
     why_not: str = ""

@@ -392,7 +392,7 @@ def _status_in(error: Mapping[str, Any]) -> int:
 
 
 def _details_of(error: Mapping[str, Any]) -> list[str]:
-    """What an error says besides its message: code, type, lengths in tokens."""
+    """The further parts of an error: code, type, lengths in tokens."""
     details = [str(error[key]) for key in ("code", "type") if error.get(key)]
     lengths = [key for key in ("n_prompt_tokens", "n_ctx") if error.get(key)]
     return details + [f"{key}={error[key]}" for key in lengths]

@@ -55,7 +55,7 @@ class Default:
         return False
 
     def news(self) -> str | None:
-        """What a person reads once where another model has become the default; None if none has."""
+        """The notice for a person if another model has become the default; None if none has."""
         before = self._told
         name = self.name
         if name == before or name is None or before is None:

@@ -42,7 +42,7 @@ SPOKEN_OF = 2
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked, and how it would be sent.
+    """The request, and the form in which it would be sent.
 
     Attributes:
         fields: The user's own fields, and those of ours that can be left out (without a value).
@@ -410,7 +410,7 @@ def images_in(ask: AskModel, form: Capabilities) -> frozenset[str]:
 
 
 def _returned(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
-    """What an endpoint wants back of its earlier replies, or does not want."""
+    """The parts of its earlier replies that an endpoint wants back, or refuses."""
     if form.thoughts is False and refusal_table.matches("wants_thoughts", text):
         yield Change(
             "thoughts",
@@ -549,7 +549,7 @@ def _names_tool(name: str, index: int, text: str) -> bool:
 
 
 def _loss(shape: str, function: Json) -> tuple[str, list[str]]:
-    """What a tool loses in a shape, and the words that a refusal of it may quote."""
+    """The loss of a tool in a shape, and the words that a refusal may quote."""
     name = function["name"]
     schema = function.get("parameters") or {}
     if shape == "short":
@@ -697,5 +697,5 @@ FEATURES: tuple[Feature, ...] = (
         "registry.example/library/gemma:latest does not support tools",
     ),
 )  # fmt: skip
-"""What a request may have; the first rows are tried first where nothing is known."""
+"""The features of requests; the first rows are tried first if nothing is known."""
 _ROWS: dict[str, Any] = {feature.name: feature for feature in FEATURES}

@@ -40,7 +40,7 @@ class Learnt(NamedTuple):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What it is about."""
+        """Its subject."""
         return (self.base_url, self.model, self.api, self.feature, self.part)
 
     @property

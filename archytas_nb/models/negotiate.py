@@ -67,7 +67,7 @@ Keep: TypeAlias = Callable[[Capabilities, Sequence[Change], Sequence[Change]], N
 
 
 class Found(NamedTuple):
-    """What a reply says about the form of its request.
+    """The conclusions from a reply about the form of its request.
 
     Attributes:
         before: What was known, without the changes.
@@ -84,7 +84,7 @@ class Found(NamedTuple):
     is_sure: bool = True
 
     def notices(self) -> Iterator[Notice]:
-        """What is lost, for a person, and what is not lost after all."""
+        """The notices for a person about lost and regained features."""
         lost = [change.told for change in self.needed if change.told and change != _NO_TOOLS]
         given_back = [change.told for change in self.dropped if change.told]
         if lost:
@@ -296,7 +296,7 @@ class Search:
         )  # fmt: skip
 
     def _end_trial(self) -> None:
-        """What was given back is refused: at least one of it is."""
+        """Record that at least one of the restored features is refused."""
         seen = self._seen
         seen.refusals_left -= 1
         trial, self._trial = self._trial, ()
@@ -402,7 +402,7 @@ class Search:
         return [each for each in found if each not in self._taken]
 
     def _next(self, failed: ModelError) -> tuple[Change, ...]:
-        """What is left out next; nothing if there is nothing left.
+        """The next features to leave out; empty if there are none left.
 
         Raises:
             ModelError: The text protocol is to be tried, or a shorter conversation.
@@ -454,7 +454,7 @@ class Search:
         return (*changes, *further) if changes else ()
 
     def _judge_last(self, text: str) -> None:
-        """What the words after the last step say of it."""
+        """The verdict on the last step, from the words of the error after it."""
         words = without_values(text)
         added = [each.adds for each in self._step if each.adds]
         if added and re.search(rf"(?<!\w){added[0]}(?!\w)", text):

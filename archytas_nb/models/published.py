@@ -1,4 +1,4 @@
-"""What other companies have published: addresses, names of models, prices, and when a model ends.
+"""Facts that other companies have published: addresses, names, prices and ends of models.
 
 This file is the only place for such facts. Each has its source and the day on which it was read;
 pages and messages take them from here, and a test compares the pages with it. An endpoint may know
@@ -35,7 +35,7 @@ class Source(NamedTuple):
 
 
 class Published(NamedTuple):
-    """What is published of one model.
+    """The published facts of one model.
 
     Attributes:
         provider: The prefix of the endpoint that serves it.
@@ -185,7 +185,7 @@ def defaults_at(base_url: str) -> tuple[str, ...]:
 
 
 def published(base_url: str, name: str) -> Published | None:
-    """What is published of a model at an endpoint; None if this file does not have it."""
+    """The published facts of a model at an endpoint; None if this file does not have it."""
     prefix = provider_at(base_url)
     for each in MODELS:
         if each.provider == prefix and is_same(name, each.name):

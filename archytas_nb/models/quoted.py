@@ -1,4 +1,4 @@
-"""What a model wrote, in the error of a server that could not read it.
+"""Finds the text of a model in the error of a server that could not read it.
 
 Servers parse the calls of their own models, and fail where these are malformed. Such an error is
 about the reply: the same request would fail again, and its words say nothing of the endpoint.
@@ -23,7 +23,7 @@ _MIN_WORDS = 3
 
 
 def written_by_model(text: str, sent: str) -> str | None:
-    """What the model wrote, as a server's error quotes it; None if it quotes nothing of a model.
+    """The text of the model that a server's error quotes; None if it quotes none.
 
     Args:
         text: The server's text.

@@ -1,4 +1,4 @@
-"""What the error responses of servers mean: the table of them, with an example of each.
+"""The meaning of servers' error responses: a table, with an example of each.
 
 The texts of servers are not standardized: the words here only decide what a person is told. What is
 left out of a refused request is found by trying (`negotiate.py`).
@@ -153,7 +153,7 @@ def matches(what: str, text: str) -> bool:
 
 
 class Refusal(NamedTuple):
-    """What a server's error response says, and to what.
+    """The content of a server's error response, and its request.
 
     Attributes:
         raw: The beginning of the server's text, with its codes.
@@ -168,7 +168,7 @@ class Refusal(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """What an error response may have; None where anything will do.
+    """The signs of an error response; None where anything matches.
 
     Attributes:
         words: A key of `WORDS`.
@@ -192,7 +192,7 @@ class Sign(NamedTuple):
 
 
 class Case(NamedTuple):
-    """What an error response with one of the signs means, and what its error says.
+    """The meaning of an error response with one of the signs, and the text of its error.
 
     Attributes:
         what: What happened; ``{at}`` is the endpoint, ``{model}`` the model.

@@ -174,7 +174,7 @@ class RemoteModel:
         return capabilities_of(*self._place(name))
 
     def _place(self, name: str) -> tuple[str, str, Api]:
-        """What is learnt of a model is kept under this."""
+        """The key for facts that are learnt about a model."""
         return (self.base_url, name, self.api)
 
     @property

@@ -305,7 +305,7 @@ def _is_same(arguments: str, others: Json) -> bool:
 _ENDS = ("completed", "incomplete", "failed", "cancelled", "canceled")
 """The statuses of a response that has ended."""
 _OF_REQUEST = re.compile(r"invalid|unsupported|not_found|image|context_length|policy|quota")
-"""What is in the codes of errors that are the request's fault.
+"""Parts of the codes of errors that are the request's fault.
 
 After any other error the same request is sent again, not one with less in it.
 """

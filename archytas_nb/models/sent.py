@@ -1,4 +1,4 @@
-"""What has left this process for models: every request, byte for byte, since the kernel started."""
+"""Every request that this process has sent to models, byte for byte, since the kernel started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_BYTES = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What a request is sent for.
+    """The purpose of a request.
 
     Attributes:
         question: The question, or the beginning of it.
@@ -38,7 +38,7 @@ class Purpose:
 
 
 purpose: ContextVar[Purpose | None] = ContextVar("purpose", default=None)
-"""What the next requests are sent for."""
+"""The purpose of the next requests."""
 
 
 @dataclass(slots=True)

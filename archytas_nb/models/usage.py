@@ -22,7 +22,7 @@ _NO_TOKENS = re.compile(r"cost|price|usd|rate|ratio|persec|speed|percent|discoun
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What a server reports of one reply; 0 for what it does not."""
+    """The usage that a server reports for one reply; 0 for missing numbers."""
 
     input: int = 0
     output: int = 0
@@ -77,7 +77,7 @@ class Tokens:
 
 
 def _kind(name: str, path: str, *, is_inside: bool) -> str:
-    """What a number counts, by its name and those of the objects around it; or nothing."""
+    """The meaning of a number, by its name and those of the objects around it; or nothing."""
     if _WRITTEN.search(path):
         return "written"
     if _CACHED.search(path):

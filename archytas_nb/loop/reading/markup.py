@@ -30,7 +30,7 @@ _TAG = re.compile(
 _TOKEN = re.compile(r"<[|｜][^<>]*>|<[^<>\s]*[|｜]>|\[/?[A-Z][A-Z_]+\]|◁[^◁▷\n]*▷")
 """A special token of a model that its server did not read."""
 _SPOKEN = re.compile(r"""=\s*["']?([\w.:-]+)|([\w.:-]+)(?=[|｜]?>\Z)""")
-"""What a special token names."""
+"""The name in a special token."""
 _VALUES = re.compile(r""":\s*["']([^"'\n]{1,200})(?:["']|\Z)""")
 """The texts that are values of keys."""
 _MOST_WORDS = 4

@@ -279,7 +279,7 @@ def _thought_of(calls: Sequence[Call], before: str) -> str:
 
 
 def _repairs_of(calls: Sequence[Call], notes: Sequence[str], found: FoundCalls) -> str:
-    """What had to be repaired to read the calls."""
+    """The repairs that were needed to read the calls."""
     repairs: list[str] = []
     for call in calls:
         repairs += call.repairs
@@ -412,7 +412,7 @@ def as_text(answer: Json) -> str:
 
 
 def rejection_text(answer: Json, fault: str) -> str:
-    """What the model is told about an answer that is not accepted."""
+    """The message to the model about an answer that is not accepted."""
     shown = as_text(answer)
     if len(shown) > _MAX_SHOWN:
         shown = f"{shown[:_MAX_SHOWN]}…"

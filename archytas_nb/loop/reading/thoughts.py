@@ -93,7 +93,7 @@ def _block(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _counterparts(mark: str) -> Iterator[str]:
-    """What may close a block, by what opens it."""
+    """The closing marks of a block, by its opening mark."""
     brackets = re.match(r"[^\w]+", mark)
     inner = mark.strip("<>|[]◁▷")
     if brackets is None or not inner:
