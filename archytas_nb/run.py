@@ -272,7 +272,7 @@ class Run(Generic[T_co]):
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """The effects of the calls outside the variables, in order: files, programs, connections."""
+        """The effects of the calls besides variables, in order: files, programs, connections."""
         return tuple(each for _, outcome in self.calls for each in outcome.effects)
 
     def undo(self, *, force: bool = False) -> tuple[ev.NotCovered | ev.Kept, ...]:

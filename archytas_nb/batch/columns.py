@@ -110,7 +110,7 @@ class Columns:
         return tuple((each.name, each.kind) for each in self.columns)
 
     def in_prompt(self, prompt: str) -> dict[str, str]:
-        """What each field of a prompt stands for in a program."""
+        """The expression in a program for each field of a prompt."""
         names = {each.label: each.name for each in self.columns}
         fields = Template(prompt, list(names)).fields
         return {source: f"row.{names[column]}" for source, column in fields.items()}
@@ -164,7 +164,7 @@ class Columns:
 
     @staticmethod
     def identity(values: Values) -> str:
-        """What tells a row from others: equal rows have the same."""
+        """The identity of a row; equal rows have the same."""
         digest = hashlib.sha256()
         for value in values:
             kind = type(value)

@@ -507,7 +507,7 @@ class SentCalls:
         return _NOT_RUN
 
     def ended(self, result: RowResult) -> RowResult:
-        """What became of the row, given what its conversation says."""
+        """The result of the row, given that of its conversation."""
         if self.end is not None:
             result = _with_costs(self.end, result)
         is_known = result.status in ("done", "unknown") or (

@@ -216,7 +216,7 @@ class Outage:
 
 
 def _failure_of(result: RowResult) -> str:
-    """What a row failed by, apart from what differs between rows; empty if by the row itself."""
+    """The failure of a row, without parts that differ between rows; empty if the row caused it."""
     if result.kind in ENDPOINT_FAILURES:
         return "endpoint"
     if result.kind == EXECUTOR_FAILURE:
@@ -424,7 +424,7 @@ class Map:
         return self.ledger.effects
 
     def result(self, key: str) -> RowResult:
-        """What is known of a row."""
+        """The known result of a row."""
         return self._found.get(key, OPEN)
 
     @contextlib.contextmanager
@@ -479,7 +479,7 @@ class Map:
         return "rows" if self.limiter.is_free and not is_bound else "calls"
 
     def parcel(self, work: Callable[..., Any], *given: Any) -> Parcel:
-        """What other processes need for whole rows.
+        """The parcel for other processes that run whole rows.
 
         Args:
             work: Called there with the setup, what is given, and what a row is about.
@@ -516,7 +516,7 @@ class Map:
             self._finish()
 
     def noting(self, key: str) -> CostLedger:
-        """What notes how much a row in progress may have cost by now."""
+        """The ledger for the possible cost of a row in progress."""
         return CostLedger(key, self._store, is_kept=self.limiter.budget < math.inf)
 
     def keep(self, key: str, result: RowResult) -> None:
@@ -528,7 +528,7 @@ class Map:
         self._store.put(key, result)
 
     def kept(self, key: str) -> RowResult:
-        """What the file has for a key, of which there may be too many to know them all."""
+        """The entry of the file for a key; there may be too many to keep all in memory."""
         return stored(self._path, [key]).get(key, OPEN)
 
     def with_values(self, results: list[RowResult]) -> tuple[list[RowResult], list[Any]]:
@@ -757,7 +757,7 @@ class Map:
         self._rows.add(rows)
 
     def _work(self, most: int) -> None:
-        """What a worker does: row after row, until there is none or the map is stopped."""
+        """The work of a worker: row after row, until there is none or the map is stopped."""
         try:
             for _ in range(most):
                 row = self._rows.take(self.limiter)
@@ -848,7 +848,7 @@ class Map:
         return RowModel(self.setup.choice.given, self.limiter, note)
 
     def calls(self, note: CostLedger) -> SentCalls | None:
-        """What makes the calls of one row in another process; None where they are made here."""
+        """Makes the calls of a row in another process; None if they are made here."""
         if self.way != "calls" or self._elsewhere is None or self._parcel is None:
             return None
         return SentCalls(self._elsewhere, self._parcel, note.begin, may_repeat=self._may_repeat)
@@ -970,7 +970,7 @@ class Map:
                 limiter.stop("you")
 
     def amount(self, paid: Usage, times: float = 1.0) -> str:
-        """What was paid, in the unit of the budget; without one in USD if these are known."""
+        """The cost so far, in the unit of the budget; without one in USD if these are known."""
         limiter = self.limiter
         in_usd = self.paid.usd > 0
         if limiter.budget < math.inf:

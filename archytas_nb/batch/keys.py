@@ -1,4 +1,4 @@
-"""What identifies the result of a row: its question, and what it is asked with.
+"""The keys of results: a row's question, and the setup with which it is asked.
 
 A tool counts by its source, so that equal code is equal in every version of Python. Where the file
 has another text by now than the code that runs, or there is no source, the code itself counts.
@@ -24,7 +24,7 @@ from archytas_nb.undo.fingerprint import fingerprint
 def keys_of(
     questions: Sequence[str], salts: Sequence[str], tools: Iterable[Tool], *parts: str
 ) -> list[str]:
-    """What identifies each row's result: its question, the tools with their code, and the rest."""
+    """The key of each row's result: from its question, the tools with their code, and the rest."""
     same = [*parts, *([tool.name, tool.spec(), version_of(tool.function)] for tool in tools)]
     text = json.dumps(same, sort_keys=True, default=str)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
@@ -39,7 +39,7 @@ def keys_of(
 
 
 def version_of(function: Callable[..., Any]) -> str:
-    """What identifies the code that a call of a function runs."""
+    """The identity of the code that a call of a function runs."""
     try:
         source = inspect.getsource(function)
     except (OSError, TypeError):

@@ -1,4 +1,4 @@
-"""What `Agent.map` and `Agent.evaluate` do: read rows, make a frame of the answers, score them."""
+"""Implements `Agent.map` and `Agent.evaluate`: reads rows, frames answers, scores them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 200
 """How many rows one request may have."""
 AGENT = "agent"
-"""What the agent has answered, too, where it was asked to compare it with the program."""
+"""The agent's own answer, where it was asked for a comparison with the program."""
 COLUMNS = tuple(name for name in BESIDE if name not in (BY, AGENT, CONFIDENCE))
 """The columns that are always next to the answer."""
 
@@ -195,7 +195,7 @@ def _together(
 
 
 def _name_of(data: Any, library: str) -> str:
-    """What a program calls the value of a row that has no columns."""
+    """The name in a program for the value of a row without columns."""
     if library and not hasattr(data, "columns"):  # of a frame, a column may be called name
         return str(data.name or "value")
     return "value"

@@ -1,4 +1,4 @@
-"""What a map sends to other processes: once to each, and as the version that its keys stand for.
+"""The data that a map sends to other processes, once to each, in the version of its keys.
 
 A parcel is read by the work that a process of an executor does, not by the executor. So what cannot
 be read there is a result like any other, with its reason, and no executor breaks by it.

@@ -185,7 +185,7 @@ class SampleComparison:
 
     @property
     def text(self) -> str:
-        """What the rows that were compared say of all."""
+        """The conclusion from the compared rows about all rows."""
         if not self.compared:
             return ""
         low, high = wilson(self.agree, self.compared)
@@ -206,7 +206,7 @@ class SampleComparison:
 
 
 class PlannedResults(NamedTuple):
-    """What became of the rows of a planned map.
+    """The results of the rows of a planned map.
 
     Attributes:
         results: The result of each row.
@@ -308,7 +308,7 @@ class PlannedMap:
         expression: str,
         kind: str,
     ) -> PlannedRows:
-        """What the code of the map is derived from.
+        """The record from which the code of the map is derived.
 
         Args:
             results: What became of the rows.
@@ -362,7 +362,7 @@ class PlannedMap:
         )
 
     def _unused(self) -> PlannedResults:
-        """What is returned where the plan is not used."""
+        """The result if the plan is not used."""
         rows = self._map
         decision = self._record.get("decision", "")
         is_stopped = bool(rows.limiter.reason) or decision == "stop"
@@ -495,7 +495,7 @@ class PlannedMap:
         )
 
     def _literal_faults(self, program: RowProgram) -> tuple[Fault, ...]:
-        """What is wrong with a program that looks for made-up words, or for one of the rows."""
+        """The fault of a program that looks for made-up words, or for one of the rows."""
         if self._hides_values:
             return ()
         columns = self._columns
@@ -797,7 +797,7 @@ class PlannedMap:
         return "stop", ""
 
     def _choices(self, agreement: SampleComparison) -> dict[str, str]:
-        """What the person can choose, the likely one first; each says what it will take."""
+        """The choices of the person, the likely one first; each says its cost."""
         rows = self._map
         number = len(self._distinct)
         choices = {
@@ -823,7 +823,7 @@ class PlannedMap:
     def _findings(
         self, tried: ProgramTrial, agreement: SampleComparison, *, is_good: bool
     ) -> Findings:
-        """What the person reads before they decide."""
+        """The text that the person reads before they decide."""
         head, rows = agreement.table()
         title = agreement.title
         if self._hides_values:
@@ -837,7 +837,7 @@ class PlannedMap:
 
     @staticmethod
     def _tried(tried: ProgramTrial) -> str:
-        """What a program did with the sample."""
+        """The results of a program for the sample."""
         parts = [f"{tried.answered} answered"]
         if tried.gave_up:
             parts.append(f"{tried.gave_up} gave up")
@@ -881,7 +881,7 @@ class PlannedMap:
         return line
 
     def _described(self, tried: ProgramTrial, agreement: SampleComparison) -> dict[str, Any]:
-        """What is kept of the plan, also in the attributes of the frame."""
+        """The record of the plan, also in the attributes of the frame."""
         found: dict[str, Any] = {
             "program": tried.program.text,
             "sample": {
@@ -1012,7 +1012,7 @@ class _Kept(Judgements):
         self._key = key
 
     def get(self, question: str) -> RowResult:
-        """What the file has of a judgement."""
+        """The entry of the file for a judgement."""
         return self._map.kept(self._name(question))
 
     def put(self, question: str, result: RowResult) -> None:

@@ -99,7 +99,7 @@ def _type_value(node: ast.expr) -> str:
 
 
 class RowRun(NamedTuple):
-    """What became of a row that the program was run for.
+    """The result of the program for a row.
 
     Attributes:
         result: The result. Of a row that failed, the answer has the calls with side effects that
@@ -117,7 +117,7 @@ class Judgements:
     """Keeps judgements, so that equal ones are made once; here for the time of one process."""
 
     def get(self, question: str) -> RowResult:
-        """What is known of a judgement."""
+        """The known result of a judgement."""
         del question
         return OPEN
 
@@ -316,7 +316,7 @@ def _for_judging(setup: RunSetup) -> RunSetup:
 
 
 class Job(NamedTuple):
-    """What another process needs to run a program for rows.
+    """The data for another process that runs a program for rows.
 
     Attributes:
         map: What tells this run of the map from others: calls are shared within it.

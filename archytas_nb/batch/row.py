@@ -223,7 +223,7 @@ def ask_row(
 
 
 def _result(run: Run[Any]) -> RowResult:
-    """What became of a row, without its costs."""
+    """The result of a row, without its costs."""
     if run.status == "interrupted":
         return RowResult("open")
     if run.status == "answered":

@@ -151,7 +151,7 @@ class RowFailure:
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """What became of one row.
+    """The result of one row.
 
     Attributes:
         status: ``"done"``, ``"failed"``, ``"open"`` where it was not asked, or not to its end, or
@@ -324,7 +324,7 @@ class Store:
         self._known = known
 
     def spent_elsewhere(self) -> Usage:
-        """What other kernels have spent and reserved for the rows that are watched."""
+        """The amounts that other kernels have spent and reserved for the watched rows."""
         with self._lock, _naming(self._path):
             if self._database is not None:
                 for key, spent, changed in self._database.execute(_CHANGES, (self._seen,)):

@@ -60,7 +60,7 @@ class Entry(NamedTuple):
 
 
 def common_parts(questions: Sequence[str]) -> tuple[str, str]:
-    """What all questions begin with and end with, in whole words: it is sent once."""
+    """The common start and end of all questions, in whole words; they are sent once."""
     if len(questions) < 2:
         return "", ""
     start = _common(questions)
@@ -72,7 +72,7 @@ def common_parts(questions: Sequence[str]) -> tuple[str, str]:
 
 
 def _common(texts: Sequence[str]) -> str:
-    """What all texts begin with."""
+    """The common start of all texts."""
     first = min(texts, key=len)
     differs = (at for at, letter in enumerate(first) if any(each[at] != letter for each in texts))
     return first[: next(differs, len(first))]
@@ -157,7 +157,7 @@ class Comparison(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What the person reads."""
+        """The text for the person."""
         low, high = wilson(self.agree, self.compared)
         text = f"{self.number} rows a request, against single rows: {self.agree} of {self.compared}"
         text += f" agree (95 %: {low:.0%} to {high:.0%})"

@@ -1,4 +1,4 @@
-"""What a map does with answers of which the model is not sure: it leaves them out, or asks another.
+"""Handles answers with low confidence in a map: leaves them out, or asks another model.
 
     done ──confidence is high enough──▶ done
       │ it is lower, or nobody knows it
@@ -85,11 +85,11 @@ class Sure:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What the frame keeps of it."""
+        """The record of it in the frame."""
         return {} if self._least is None else {"unsure": float(self._least)}
 
     def setup(self, setup: RunSetup) -> RunSetup:
-        """What rows are asked with."""
+        """The setup for rows."""
         return replace(setup, wants_odds=self.is_wanted)
 
     def check(self, asked: Map) -> None:

@@ -28,7 +28,7 @@ Mode = Literal["auto", "replay", "record"]
 
 @dataclass
 class Tally:
-    """What a cassette was used for: numbers of exchanges, the causes of misses, and tokens."""
+    """The use of a cassette: numbers of exchanges, the causes of misses, and tokens."""
 
     replayed: int = 0
     recorded: int = 0

@@ -23,7 +23,7 @@ _WIDTH = 96  # characters of such a line
 
 
 class RequestDifference(NamedTuple):
-    """What differs between two requests: an unfinished sentence, the tool, a diff."""
+    """The difference of two requests: an unfinished sentence, the tool, a diff."""
 
     cause: MissCause
     text: str
@@ -158,7 +158,7 @@ def _longer_or_shorter(more: int) -> str:
 
 
 def _changed(cause: MissCause, tool: str, place: str) -> str:
-    """What a changed part means, as an unfinished sentence."""
+    """The meaning of a changed part, as an unfinished sentence."""
     texts = {
         "tool": f"the text or schema of the tool {tool!r} has changed",
         "outcome": f"the result of the tool {tool!r} differs from the recording",
@@ -189,7 +189,7 @@ def _places(request: Request) -> dict[str, RequestPart]:
 
 
 def _meaning(part: RequestPart, request: Request, line: int) -> tuple[MissCause, str]:
-    """What a change in a line of a part means, and the tool that it is about."""
+    """The meaning of a change in a line of a part, and its tool."""
     if part.kind == "tool":
         return "tool", str(_specification(part).get("name"))
     if part.kind == "schema":

@@ -44,7 +44,7 @@ class RecordedReply:
 
     @property
     def key(self) -> str:
-        """What it is found by."""
+        """The key of a lookup."""
         return self.request.key
 
     def fits(self, max_tokens: int | None) -> bool:
@@ -92,7 +92,7 @@ class RecordedAnswer:
 
     @property
     def key(self) -> str:
-        """What it is found by."""
+        """The key of a lookup."""
         return f"person: {self.prompt}"
 
     def line(self) -> str:

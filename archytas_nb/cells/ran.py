@@ -1,4 +1,4 @@
-"""What is remembered of the cells that ran: how the last one failed, what all displayed and waited.
+"""Remembers the cells that ran: the failure of the last one, displays and waiting times of all.
 
     the cell that ran                        what is remembered of the last one
     ─────────────────────────────────────    ──────────────────────────────────
@@ -84,7 +84,7 @@ class LastCell:
 
 @dataclass
 class Displayed:
-    """What the cells of a shell display, by the number of the cell; the oldest is dropped.
+    """The displays of the cells of a shell, by the number of the cell; the oldest is dropped.
 
     Args:
         shell: The shell of IPython, with a display publisher that has hooks.
@@ -173,7 +173,7 @@ class Queue:
 
 
 class _Watched(NamedTuple):
-    """What is remembered of the cells of a shell."""
+    """The memory of the cells of a shell."""
 
     shell: Any
     last: LastCell
@@ -220,7 +220,7 @@ def failed_in(shell: Any) -> set[int]:
 
 
 def displayed_in(shell: Any) -> Displayed | None:
-    """What the cells of a shell displayed; None if it is not known."""
+    """The displays of the cells of a shell; None if they are not known."""
     for each in _watched:
         if each.shell is shell:
             return each.displayed

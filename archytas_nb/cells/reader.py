@@ -66,7 +66,7 @@ def cells_tool(mask_in: Callable[[LiveNamespace], Mask]) -> Tool:
 def cells(
     numbers: Sequence[int] | None = None, containing: str = "", *, mask: Mask = str
 ) -> Rendered | str:
-    """What the tool `cells` returns: cells as text, and with their figures if there are any.
+    """The result of the tool `cells`: cells as text, and with their figures if there are any.
 
     Args:
         numbers: The numbers of the cells; None for all, the newest first.
@@ -220,7 +220,7 @@ def _streamed(pieces: Any) -> str:
 
 
 def _displayed(data: Mapping[str, Any], title: str) -> tuple[str, str]:
-    """What a cell displayed as text, and its picture if it is one."""
+    """A display of a cell as text, and its picture if it is one."""
     for kind in IMAGES:
         picture = data.get(kind)
         if isinstance(picture, bytes):

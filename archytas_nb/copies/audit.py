@@ -1,4 +1,4 @@
-"""What Python sees of effects that a program tries: it is noted, and refused in a guarded copy."""
+"""Records the effects that a program tries, from Python's events; a guarded copy refuses them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from archytas_nb.copies.readable import Readable
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a process needs to become a copy.
+    """The data that a process needs to become a copy.
 
     Attributes:
         level: What holds it.

@@ -47,7 +47,7 @@ from archytas_nb.syntax.program import PROGRAM_ANSWER, called
 
 @dataclass(frozen=True, slots=True)
 class Cure:
-    """What is run in place of a statement.
+    """The replacement of a statement.
 
     Attributes:
         source: The statements.

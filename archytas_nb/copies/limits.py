@@ -11,7 +11,7 @@ from archytas_nb.copies.program import Bounds
 
 @dataclass(frozen=True)
 class CopyLimits:
-    """What a copy may use.
+    """The limits of a copy.
 
     Attributes:
         seconds: How long a program may run.

@@ -37,7 +37,7 @@ class Level:
 
 
 def machine(newest: int = landlock.NEWEST) -> Level:
-    """What this machine can lock.
+    """The locks that this machine supports.
 
     Args:
         newest: The newest version of Landlock to use, as on a machine that has no newer one; 0 for
@@ -55,7 +55,7 @@ def machine(newest: int = landlock.NEWEST) -> Level:
 
 
 def lines() -> list[str]:
-    """What this machine can lock, a fact a line, for `doctor`."""
+    """The locks that this machine supports, one fact per line, for `doctor`."""
     level = machine()
     if level.kind == "guarded":
         return [

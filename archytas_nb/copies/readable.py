@@ -1,4 +1,4 @@
-"""What a copy may read: Python, libraries, facts of the machine, and the project without secrets.
+"""The paths that a copy may read: Python, libraries, the project without secrets, and more.
 
 A file is a secret by its name: it is hidden, as `.env` and `.ssh` are, or named like a key or a
 password. Landlock allows folders with all that is in them, so only large folders without a secret
@@ -73,7 +73,7 @@ _OF_ITSELF = ("maps", "smaps", "smaps_rollup", "stat", "statm", "status", "cgrou
 
 
 class Readable(NamedTuple):
-    """What may be read.
+    """The readable paths.
 
     Attributes:
         whole: Files, and folders with all that is in them.
@@ -104,7 +104,7 @@ def python_and_libraries() -> tuple[Path, ...]:
 
 
 def readable(folder: Path) -> Readable:
-    """What code in a copy may read.
+    """The paths that code in a copy may read.
 
     Args:
         folder: The project: what is in it can be read, but for secrets.

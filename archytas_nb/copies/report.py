@@ -1,4 +1,4 @@
-"""What came of a program in a copy, read from what the copy says, which is never believed."""
+"""The result of a program in a copy, validated, because the copy is not trusted."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class CopyReport:
-    """What came of a program.
+    """The result of a program.
 
     Attributes:
         statements: Its statements, in order; those after one that failed did not run.

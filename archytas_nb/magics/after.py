@@ -1,4 +1,4 @@
-"""What a person can do with the last question by a click, when it has been answered."""
+"""The buttons of a person for the last question, when it has been answered."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from archytas_nb.trace.live import Mode
 
 _FIX = "Why did cell [{number}] fail? Explain it in one or two sentences, and correct the cell."
-"""What `%agent_fix` asks."""
+"""The question of `%agent_fix`."""
 _log = logging.getLogger("archytas_nb")
 
 
@@ -699,7 +699,7 @@ class ArchytasNB(SettingTraits, Magics):
             raise UsageError(str(error)) from None
 
     def _setup(self, args: Any, settings: Settings, *, is_replay: bool = False) -> RunSetup:
-        """What this question is asked with; a map's replay needs no model at all."""
+        """The setup of this question; a map's replay needs no model."""
         from archytas_nb.magics.options import chosen_tools
         from archytas_nb.prepare import ModelChoice, RunSetup, profile_of
         from archytas_nb.tools.toolbox import Toolbox, toolbox

@@ -1,4 +1,4 @@
-"""What ``%agent --background`` and ``%agent_runs`` do: a run goes on between cells to its end."""
+"""Implements ``%agent --background`` and ``%agent_runs``: runs that continue between cells."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Begun:
 
     @property
     def line(self) -> str:
-        """What it is, in one line."""
+        """A description in one line."""
         run = self.running.run
         question = collapse_whitespace(run.question, 60)
         state = "running" if not self.running.is_over else run.status

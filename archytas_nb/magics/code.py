@@ -1,4 +1,4 @@
-"""What ``%agent_code`` and ``%agent_check`` do: the code of runs, and whether answers hold."""
+"""Implements ``%agent_code`` and ``%agent_check``: the code of runs, and whether answers hold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MAX_SKILL_NAME = 64
 _CELL_NAMES = ("tool", "asyncio")
-"""What the cell of a tool imports, which is made from a run."""
+"""The imports of the cell of a tool that is made from a run."""
 
 
 def chosen_runs(history: History, which: str) -> list[AskedRun]:
@@ -197,7 +197,7 @@ def _check_name(shell: Any, name: str) -> None:
 
 
 def _later(history: History, asked: AskedRun) -> list[Any]:
-    """What the runs after one have changed, the last one first."""
+    """The changes of the runs after one, the last one first."""
     return [each.run.watch for each in reversed(history.runs) if each.number > asked.number]
 
 

@@ -1,4 +1,4 @@
-"""What Tab offers in the line of a magic."""
+"""Completion with Tab in the line of a magic."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def matcher(shell: Any, owners: Mapping[str, Any]) -> Any:
 
 
 def _place(text: str, parser: Any) -> tuple[str, str]:
-    """What is written at the end of a line, and the beginning of the word.
+    """The context at the end of a line, and the beginning of the word.
 
     The first is the option whose value it is, ``"-"`` for an option's name, ``"{"`` for a lookup
     in the question and ``""`` for the question.
@@ -99,7 +99,7 @@ def _place(text: str, parser: Any) -> tuple[str, str]:
 
 
 def _words(magics: Any, name: str, parser: Any, option: str, word: str) -> list[str]:
-    """What may be in a place of the line."""
+    """The candidates for a place of the line."""
     options = options_of(parser)
     names = magics.shell.user_ns
     if option == "-":

@@ -1,4 +1,4 @@
-"""What ``%agent --dry-run`` shows: the request that would be sent."""
+"""Implements ``%agent --dry-run``: shows the request that would be sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PRE = (
 
 
 def dry_run(prepared: Prepared) -> DryRun:
-    """What would be sent for a question."""
+    """The request that would be sent for a question."""
     from archytas_nb.loop.model import request_body
 
     ask = prepared.first_request()
@@ -78,7 +78,7 @@ def tokens_by_part(prepared: Prepared, ask: AskModel) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DryRun:
-    """What would be sent.
+    """The request that would be sent.
 
     Attributes:
         ask: The request, as a model gets it.

@@ -1,4 +1,4 @@
-"""What ``%agent_fork`` does: it begins a branch of the last question, or goes to another one."""
+"""Implements ``%agent_fork``: begins a branch of the last question, or goes to another one."""
 
 from __future__ import annotations
 

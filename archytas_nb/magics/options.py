@@ -206,7 +206,7 @@ def _evaluated(
 
 
 def rows_of(source: str, namespace: dict[str, Any]) -> Any:
-    """What ``--on`` says, evaluated in the notebook; raises UsageError."""
+    """The value of ``--on``, evaluated in the notebook; raises UsageError."""
     return _evaluated(source, "--on", namespace, lambda _: None, *dir(builtins))
 
 

@@ -1,4 +1,4 @@
-"""What a magic shows in place of a value: a message, or an overview as text and as HTML.
+"""The output of a magic in place of a value: a message, or an overview as text and as HTML.
 
 Questions, answers and tools are anybody's text: whatever becomes HTML here is made by the trace's
 own functions, which escape it, and a text for a terminal has no control characters.

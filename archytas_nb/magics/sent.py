@@ -1,4 +1,4 @@
-"""What `%agent_history --sent` shows."""
+"""The output of `%agent_history --sent`."""
 
 from __future__ import annotations
 

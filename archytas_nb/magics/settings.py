@@ -206,7 +206,7 @@ share = reader(Number(0, 1))
 
 
 class SettingTraits(Configurable):
-    """What may be set once for all questions."""
+    """The settings for all questions."""
 
     def __init__(self, **kwargs: Any) -> None:
         self._refused: set[str] = set()  # the settings whose last value in %config was wrong

@@ -1,4 +1,4 @@
-"""What the magics show of a conversation: its questions, what they cost and what they changed.
+"""The output of the magics about a conversation: its questions, their costs and changes.
 
 It is imported with the extension, so it imports the trace and the kernel only when they are needed.
 """
@@ -99,7 +99,7 @@ def _earlier_share(run: Run | None) -> float:
 
 
 def _cost(paid: Sequence[Paid]) -> str:
-    """What questions cost, in words; ``+`` marks an incomplete sum."""
+    """The cost of questions, in words; ``+`` marks an incomplete sum."""
     asked = [each for each in paid if each.usage.requests]
     usages = [each.usage for each in asked]
     counted = [each for each in usages if each.input_tokens or each.output_tokens]
@@ -205,7 +205,7 @@ def redone(removed: Removed) -> list[str]:
 
 
 def _moved(diff: Diff, names: set[str], *, back: bool) -> list[str]:
-    """What was restored and deleted of some changes, by an undo or by a redo."""
+    """The changes that an undo or redo has restored and deleted, in words."""
     whole = {_root(each.name) for each in diff.changes if each.name not in names}
     done: dict[str, dict[str, None]] = {"restored": {}, "deleted": {}}
     for change in diff.changes:
@@ -219,7 +219,7 @@ def _moved(diff: Diff, names: set[str], *, back: bool) -> list[str]:
 
 
 def _files_moved(effects: Sequence[Effect], left: Collection[str], *, back: bool) -> list[str]:
-    """What was restored and deleted of files."""
+    """The files that were restored and deleted, in words."""
     done: dict[str, dict[str, None]] = {"restored": {}, "deleted": {}}
     for effect in effects:
         state = effect.after if back else effect.before
@@ -330,7 +330,7 @@ def _changes_in(asked: AskedRun, name: str) -> Iterator[str]:
 
 
 def _diffs(run: Run) -> Iterator[tuple[str, ToolCall | None, Diff]]:
-    """What each call of a run changed, and where; then what was assigned to variables."""
+    """The changes of each call of a run, and where; then the assigned variables."""
     for step in run.steps:
         for call, outcome in step.calls:
             if outcome.diff is not None:

@@ -277,7 +277,7 @@ def _registered(tools: Sequence[Tool], replaced: Collection[str]) -> TextResult:
 
 
 def _preview(tools: Sequence[Tool]) -> TextResult:
-    """What the model would read of tools, with their warnings."""
+    """The texts of tools for the model, with their warnings."""
     parts = []
     for tool in tools:
         warnings = [f"  ! {each}" for each in tool.issues] or ["  no issues"]

@@ -57,7 +57,7 @@ logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 class McpError(Exception):
-    """What a server answered to a call that failed; the message is the server's."""
+    """The answer of a server to a failed call; the message is the server's."""
 
 
 class Content(list[Any]):
@@ -504,7 +504,7 @@ def _waited(future: Future[Any], seconds: float) -> Any:
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, without the groups that the libraries wrap it in."""
+    """The error itself, without the groups in which the libraries wrap it."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     text = f"{type(error).__name__}: {error}"

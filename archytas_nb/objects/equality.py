@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 from archytas_nb.namespace import FROM_OUTSIDE
 
 Parts: TypeAlias = tuple[Any, ...]
-"""What an object contains, as it is compared."""
+"""The content of an object for a comparison."""
 
 MADE_IN_PYTHON = 1 << 9  # a flag of types
 

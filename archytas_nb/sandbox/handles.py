@@ -91,7 +91,7 @@ class Handles:
 
 
 def _facts_of(value: Any) -> dict[str, Any]:
-    """What a program may read of data that stays outside: ``.shape``, ``.columns``, its length."""
+    """The readable facts of data that stays outside: ``.shape``, ``.columns``, its length."""
     if type(value) in (list, tuple, dict, set, frozenset):
         return {"_length": len(value)}
     found: dict[str, Any] = {}

@@ -28,7 +28,7 @@ _PAUSE = 0.1  # seconds between two reports of progress
 
 
 class Host(Protocol):
-    """What a run offers to its tools, from any thread."""
+    """The interface of a run for its tools, from any thread."""
 
     @property
     def question(self) -> str:
@@ -36,7 +36,7 @@ class Host(Protocol):
 
     @property
     def values(self) -> str:
-        """What the model may learn of values."""
+        """How much the model may learn of values."""
 
     @property
     def step(self) -> int:
@@ -287,7 +287,7 @@ class CurrentRun:
 
     @property
     def said(self) -> str:
-        """What the tool told the person."""
+        """The messages of the tool to the person."""
         lines = [*self._said]
         if self._left_out:
             lines.insert(_LINES // 2, f"… {self._left_out:,} lines left out …")

@@ -1,4 +1,4 @@
-"""What a name says: whether a tool may have it, and whether it is the name of a secret."""
+"""Judges names: whether a tool may have one, and whether it is the name of a secret."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Step(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a path leads to.
+    """The value of a path.
 
     Attributes:
         value: The object.
@@ -90,7 +90,7 @@ def parsed(text: str) -> tuple[str, tuple[Step, ...]] | None:
 
 
 def find(text: str, namespace: Mapping[str, Any], names: Iterable[str] = ()) -> Part | None:
-    """What a path leads to; None if it begins with no variable.
+    """The value of a path; None if it does not begin with a variable.
 
     Args:
         text: The path. The name of a column alone means that of the only table that has one, and

@@ -1,4 +1,4 @@
-"""What a table is, asked in one place, and how its parts are read.
+"""Recognises tables of any library, and reads their parts.
 
     pandas, with subclasses (geopandas)        its own methods: narwhals knows no index, and refuses
                                                two columns of one name

@@ -408,7 +408,7 @@ class Tool(ToolLike):
         return BoundCall(self.function, args, values)
 
     def faults(self, tool_input: Json, namespace: Mapping[str, Any]) -> list[str]:
-        """What is wrong with an input, a line for each fault; empty if it can be bound."""
+        """The faults of an input, a line for each; empty if it can be bound."""
         from archytas_nb.tools import arguments
 
         _, faults = arguments.read(self._visible, tool_input, namespace)

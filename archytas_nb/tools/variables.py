@@ -100,7 +100,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
 
 
 def part_of(text: str, namespace: Mapping[str, Any]) -> paths.Part | None:
-    """What a reference leads to: a variable, or a part of one; None if it names no variable.
+    """The target of a reference: a variable, or a part of one; None if it names no variable.
 
     Raises:
         NoPartError: It names a part that is not there, or is not read.

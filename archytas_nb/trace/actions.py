@@ -34,7 +34,7 @@ _SHEET = (
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of a press.
+    """The result of a press.
 
     Attributes:
         said: In words.

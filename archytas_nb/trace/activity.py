@@ -1,4 +1,4 @@
-"""What a run is doing now: its status line, and the text that is being written.
+"""The current work of a run: its status line, and the text that is being written.
 
 Nothing is kept here: a reply or a call is in the view as soon as it is complete.
 """
@@ -45,7 +45,7 @@ _DOING = {
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """What is being written: reasoning, a thought, a call, a program, an answer, output."""
+    """The text being written: reasoning, a thought, a call, a program, an answer, output."""
 
     reasoning: str = ""
     thought: str = ""
@@ -57,7 +57,7 @@ class Streamed:
 
 
 class Activity:
-    """What a run is doing now; bounded in size, however much a tool prints.
+    """The current work of a run; bounded in size, however much a tool prints.
 
     Args:
         now: A monotonic clock, in seconds.
@@ -156,7 +156,7 @@ class Activity:
 
     @property
     def phase(self) -> str:
-        """What the run is doing."""
+        """The current work of the run."""
         if self.is_asking:
             return "waiting for you"
         if self._calls:

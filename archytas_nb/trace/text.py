@@ -181,12 +181,12 @@ def call_below(call: CallView) -> list[str]:
 
 
 def faults_below(line: LineView) -> list[str]:
-    """What was wrong with a line."""
+    """The fault in a line."""
     return [f"    {collapse_whitespace(text, 2 * WIDTH)}" for text in line.faults]
 
 
 def end_of_program(step: StepView) -> list[str]:
-    """What was wrong with a program as a whole, and what it showed."""
+    """The fault of a program as a whole, and its output."""
     program = step.program
     if program is None:
         return []

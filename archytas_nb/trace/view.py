@@ -1,4 +1,4 @@
-"""What a person sees of a run: its steps, calls and results, for text, Markdown, HTML and widgets.
+"""The view of a run for a person: steps, calls and results, for text, Markdown, HTML and widgets.
 
 A view is bounded in size whatever a tool printed, and holds none of the user's objects. What
 differs in a second run (tokens, seconds) is not compared.
@@ -36,7 +36,7 @@ _TITLES = {
 CODE_ARGUMENTS = {"code", "python", "script", "source"}
 """Names of arguments that are Python code."""
 UNUSABLE = "the reply could not be used"
-"""What the model reads if a tool returned nothing."""
+"""The text for the model if a tool returned nothing."""
 EARLIER = "from an earlier call"
 LINE_VALUE = 80
 """Maximum number of characters of the note next to a line of a program."""
@@ -460,7 +460,7 @@ class RunView:
 
     @property
     def changes(self) -> list[tuple[str, str, str]]:
-        """What all calls have changed, each name once: name, kind of change, details."""
+        """The changes of all calls, each name once: name, kind of change, details."""
         found: dict[str, tuple[str, str, str]] = {}
         for name, kind, details in (row for call in self.calls for row in call.changes):
             before = found.pop(name, None)

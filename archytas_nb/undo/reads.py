@@ -318,7 +318,7 @@ class ReadTracker:
 
 
 def _of_module(name: Any) -> str | None:
-    """What depends on a module besides variables; None if nothing is known."""
+    """Further inputs of the functions of a module, besides variables; None if unknown."""
     name = str(name or "")
     return _MODULES.get(name) or _MODULES.get(name.partition(".")[0])
 
@@ -390,7 +390,7 @@ def _unchanging(value: Any) -> Unchanging | None:
 
 
 def _content(value: Any) -> Content:
-    """What a value contains now, as it is compared."""
+    """The current content of a value, for a comparison."""
     return _unchanging(value) or fingerprint(value)
 
 
@@ -404,7 +404,7 @@ def _noted(value: Any) -> Noted | Unchanging:
 
 
 def _content_of(where: Mapping[str, Any], name: str) -> Content | None:
-    """What a variable contains; None if there is none."""
+    """The content of a variable; None if there is none."""
     if name not in where:
         return None
     return _content(where[name])
