@@ -78,13 +78,13 @@ class Number:
         start: Where it begins in the text.
         end: Where it ends, with its percent sign.
         text: How it is written.
-        behind: The word after it; empty if there is none.
+        following: The word after it; empty if there is none.
     """
 
     start: int
     end: int
     text: str
-    behind: str = ""
+    following: str = ""
 
     @cached_property
     def plain(self) -> tuple[Reading, ...]:
@@ -95,7 +95,7 @@ class Number:
     @cached_property
     def ratios(self) -> tuple[Reading, ...]:
         """Its possible values as a ratio, which has no unit, and may be in percent."""
-        per = _PER.get(self.text[-1]) or (100 if self.behind[:1].casefold() in _PERCENT else 0)
+        per = _PER.get(self.text[-1]) or (100 if self.following[:1].casefold() in _PERCENT else 0)
         if not per:
             return self.plain
         return (*self.plain, *(each.times(1 / per) for each in self.plain))
@@ -105,7 +105,7 @@ class Number:
         """Its other possible values: a share, or a number of larger or smaller units."""
         if self.ratios is not self.plain:
             return self.ratios
-        if self.behind[:1] in _PREFIXES and self.behind and self.digits <= _SHORTENED:
+        if self.following[:1] in _PREFIXES and self.following and self.digits <= _SHORTENED:
             return (*self.plain, *(one.times(scale) for scale in _SCALES for one in self.plain))
         return self.plain
 
@@ -220,8 +220,8 @@ def _beginning_with(beginnings: frozenset[str]) -> re.Pattern[str]:
     for each in sorted(beginnings):
         digits = each.rstrip("0")
         # Zeros after the digits may be left out, and nothing else may be in their place.
-        behind = "" if digits == each else "(?![1-9])"
-        texts.append(gap.join(digits) + behind)
+        following = "" if digits == each else "(?![1-9])"
+        texts.append(gap.join(digits) + following)
     return re.compile(rf"(?<![1-9])(?:{'|'.join(texts)})")
 
 

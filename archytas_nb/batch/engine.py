@@ -262,7 +262,7 @@ class Sender(Protocol):
         """Ask about the rows of `Map.todo`."""
 
     def model(self, note: CostLedger) -> RowModel | None:
-        """The model of one row; None if its requests are sent at once now."""
+        """The model of one row; None if its requests are sent immediately now."""
 
 
 class Map:

@@ -66,7 +66,7 @@ class _Progress:
         holds: What the limiter has reserved for them.
         ask: The request that is to be sent next.
         expected: The most that this may cost.
-        asks: The requests that were sent, by the id of the batch, as far as they are known.
+        asks: The requests that were sent, by the id of the batch, if they are known.
         tries: How often a batch did not answer the request.
     """
 
@@ -166,8 +166,8 @@ class InBatches:
 
     Args:
         rows: The map.
-        is_collecting: Whether only what earlier batches have answered is collected, and all else is
-            asked at once.
+        is_collecting: Whether only what earlier batches have answered is collected, and all other
+            rows are asked about immediately.
 
     Raises:
         ConfigurationError: The map needs what a batch cannot do.
@@ -190,7 +190,7 @@ class InBatches:
         self._is_later = False  # whether rows are run with the replies of batches
         self._most = 0  # requests of a batch
         self._is_split = False  # whether one batch is sent at a time
-        self._has_begun = False  # whether a row was asked about at once, to learn from it
+        self._has_begun = False  # whether a row was asked about immediately, to learn from it
         self._names: dict[str, Job | None] = {}  # batches by the names that they were sent with
         self._started = time.monotonic()
 
@@ -217,7 +217,7 @@ class InBatches:
             name = rows.setup.choice.given.name
             raise ConfigurationError(
                 f"the model {name!r} has no batch API. Leave out when='batch' (%agent_map --when "
-                "batch) to send the rows at once"
+                "batch) to send the rows immediately"
             )
         self._api = api
         self._most = self._most or api.most_requests
@@ -240,7 +240,7 @@ class InBatches:
             self._is_later = False
 
     def _collect_only(self) -> None:
-        """Take what earlier batches have answered, and ask about the other rows at once."""
+        """Take what earlier batches have answered, and ask about the other rows immediately."""
         rows = self._map
         self._claim_all()
         self._look()
@@ -267,7 +267,7 @@ class InBatches:
     # ── before the first batch ────────────────────────────────────────────────────────────────────
 
     def _begin(self) -> None:
-        """Ask about one row at once: what it needs and costs is known then, before others do."""
+        """Ask about one row immediately: what it needs and costs is then known in advance."""
         rows = self._map
         new = [key for key in rows.todo if not is_noted(rows.result(key))]
         if self._has_begun or not new:
@@ -520,7 +520,7 @@ class InBatches:
         return has_sent
 
     def _groups(self, waiting: Sequence[_Progress]) -> Iterator[list[_Progress]]:
-        """The rows of each batch, as far as the budget reaches."""
+        """The rows of each batch that the budget allows."""
         group: list[_Progress] = []
         size = 0
         for known in waiting:
@@ -622,7 +622,7 @@ class InBatches:
             self._map.show(f"the provider is still cancelling {ids}", final=True)
 
     def _release(self) -> None:
-        """Leave rows to others that are in no batch any more."""
+        """Leave rows that are no longer in a batch to others."""
         for key, known in list(self._progress.items()):
             if not any(each in self._jobs for each in known.batches):
                 self._map.put(known.row, RowResult("open", spent=Usage() - known.reserved))

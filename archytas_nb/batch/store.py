@@ -301,7 +301,7 @@ class Store:
                 self._write(database, key, replace(row, spent=row.spent + spent), owner)
 
     def mark(self, keys: Mapping[str, tuple[Json, Usage]]) -> None:
-        """Note what is under way for rows in progress, and add what it may cost, all at once.
+        """Note what is under way for rows in progress, and add its possible cost, in one step.
 
         Whoever claims such a row later finds the note as the answer of a row that is open.
         """

@@ -19,7 +19,7 @@ are installed: a cure that is no longer needed fails its test.
 | gives one column to what takes a table | the same with a table of this column |
 | uses an array as the table that it was made of | the same after it got these columns |
 | gives a table with text to what takes numbers | the same with its columns of numbers |
-| answers in each pass of a loop | the same with all answers behind the loop |
+| answers in each pass of a loop | the same with all answers after the loop  |
 | computes with a column of numbers that are text | the same after they were read as numbers |
 | uses a column of dates that are text as dates | the same after they were read as dates |
 | indexes a table or a column as an array | the same with ``.iloc``, or with its array |
@@ -352,7 +352,7 @@ def _numerals(failure: Failure) -> Cure | None:
     """A column of numbers that are text, with which the statement computes: it is read as numbers.
 
     All of it can be read in one way only. What has no digit, such as a header that is repeated, is
-    no number, and counts as missing.
+    not a number, and counts as missing.
     """
     if not isinstance(failure.error, _OF_TEXT):
         return None
@@ -448,7 +448,7 @@ class _Converting(ast.NodeTransformer):
 
 
 def _numerals_of(column: Any) -> Numerals | None:
-    """How a column of text writes numbers; None if it is no column of pandas, or holds no text."""
+    """How a column of text writes numbers; None if it is not a column of pandas, or has no text."""
     is_text = getattr(getattr(column, "dtype", None), "kind", "") == "O" and hasattr(column, "str")
     if not is_text or len(column) == 0:
         return None

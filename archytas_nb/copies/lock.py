@@ -64,7 +64,7 @@ def lines() -> list[str]:
         ]
     found = [f"locked: Landlock ABI {level.abi}, and a filter of system calls"]
     if level.abi < landlock.NEWEST:
-        found.append("the filter stands in for what newer versions of Landlock refuse")
+        found.append("the filter also refuses acts that only newer versions of Landlock refuse")
     return found
 
 

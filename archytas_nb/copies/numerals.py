@@ -1,7 +1,8 @@
 """Numbers that a column holds as text, and the only way in which all of them can be read.
 
 A character between digits separates either groups of three or the decimals, the same in the whole
-column. `1,234` alone can be read in two ways, and is not read; beside `12,5` it can be read in one.
+column. `1,234` alone can be read in two ways, and is not read; next to `12,5` it can be read in
+one.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ class Numerals:
     """How the numbers of a column are written.
 
     Attributes:
-        removed: The characters that are no part of a number: between groups of digits, and signs of
-            currencies.
+        removed: The characters that are not part of a number: between groups of digits, and signs
+            of currencies.
         point: What separates the decimals; empty if there are none.
-        others: The texts without any digit, such as ``"unknown"``: they are no numbers.
+        others: The texts without any digit, such as ``"unknown"``: they are not numbers.
     """
 
     removed: str
@@ -47,7 +48,7 @@ class Numerals:
 def numerals(texts: Iterable[str]) -> Numerals | None:
     """How these texts write numbers; None if some cannot be read, or if there are two readings.
 
-    Texts without digits are no numbers, and most texts have to be some.
+    Texts without digits are not numbers, and most texts have to be some.
     """
     stripped = [each.strip() for each in texts]
     written = [each for each in stripped if any(map(str.isdecimal, each))]

@@ -609,7 +609,7 @@ def changed_by_others(ledger: Ledger) -> Iterator[set[Path]]:
 
 
 def _is_open(found: os.stat_result | None) -> bool:
-    """Whether this process has a file open, as far as the system says."""
+    """Whether this process has a file open, if the system says so."""
     if found is None:
         return False
     with suppress(OSError):

@@ -1,6 +1,6 @@
 """The first sign of a question: a line below its cell, shown before anything heavy is imported.
 
-    shown ──taken──▶ the trace stands in its place
+    shown ──taken──▶ the trace takes its place
       └──not taken─▶ empty: the question could not be asked
 
 It imports nothing of the package but what the extension has imported already.

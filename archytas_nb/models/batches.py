@@ -80,7 +80,7 @@ class Job(NamedTuple):
 
 
 Outcome = ModelReply | ModelError
-"""What became of a request; an error that is `passing` is no reason against sending it again."""
+"""The result of a request; an error that is `passing` does not speak against sending it again."""
 
 
 class BatchApi:
@@ -126,7 +126,7 @@ class BatchApi:
 
         Args:
             job: The batch.
-            asks: The requests as they were sent, as far as they are known.
+            asks: The requests as they were sent, if they are known.
 
         Raises:
             ModelError: They cannot be read.
@@ -149,7 +149,7 @@ class BatchApi:
                 raise
             raise ConfigurationError(
                 f"the endpoint {self._model.base_url!r} has no batch API: {error} Leave out "
-                "when='batch' (%agent_map --when batch) to send the rows at once"
+                "when='batch' (%agent_map --when batch) to send the rows immediately"
             ) from None
 
     def find(self, name: str) -> Job | None:

@@ -482,7 +482,7 @@ class RemoteModel:
                 raise self._failure(error, connection, self._model or "", None) from None
 
     def post_of(self, ask: AskModel) -> Post:
-        """A request in the form that the endpoint accepts, as far as known, without a stream."""
+        """A request in the form that the endpoint is known to accept, without a stream."""
         form = self._capabilities(self.name)
         post = self._post(self.name, shaped(ask, form.shapes), form, stream=False)
         body = {name: value for name, value in post.body.items() if name != "stream"}

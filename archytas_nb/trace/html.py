@@ -423,7 +423,7 @@ def phase_html(phase: str) -> Html:
 
 
 def sign_html(phase: str, name: str) -> Html:
-    """What a run does now, where the line of its trace will stand; `name` is a class."""
+    """The current work of a run, where the line of its trace will be; `name` is a class."""
     line = element("div", phase_html(phase), style=_LINE)
     return element("div", line, class_=f"{CLASSES} {name}", style=f"{ROOT};margin:0")
 

@@ -43,7 +43,7 @@ _HIDE_COPY = (
     ".jp-OutputArea-child:has({1})~.jp-OutputArea-child:has("
     ">[data-mime-type='application/vnd.jupyter.stdout']){{display:none}}"
 )
-# The copy waits until the widgets could have hidden it; until then, a line stands in its place.
+# The copy waits until the widgets could have hidden it; until then, a line is in its place.
 _HIDE_ERROR = (
     ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.archytas-nb-trace))"
     "{{display:none}}"

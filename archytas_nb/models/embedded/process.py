@@ -312,7 +312,7 @@ class Server:
             self.wait_for_end()
 
     def wait_for_end(self, seconds: float = END_SECONDS) -> bool:
-        """Whether it ends within this time; its connections do not close all at once."""
+        """Whether it ends within this time; its connections do not all close immediately."""
         deadline = time.monotonic() + seconds
         while (is_alive := self.alive()) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
