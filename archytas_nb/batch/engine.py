@@ -292,7 +292,10 @@ class Map:
         sender: Another way to send the requests; None for one by one.
     """
 
-    def __init__(  # noqa: PLR0915 - each statement is a field
+    sender: Sender | None = None
+    _thread = 0  # that on which `run` was called
+
+    def __init__(
         self, setup: RunSetup, questions: Sequence[str], salts: Sequence[str] = (), *,
         output_type: Any = None, workers: int = 8, budget: float | str | None = None,
         rpm: float | None = None, executor: Any = None, store: str | None = None,
@@ -303,8 +306,6 @@ class Map:
         self._elsewhere: Elsewhere | None = None
         if executor is not None:
             self._elsewhere = Elsewhere(executor, lambda: self.limiter.now.event.is_set())  # noqa: PLW0108
-        self.sender: Sender | None = None
-        self._thread = 0  # that on which `run` was called
         self._parcel: Parcel | None = None  # what every row needs in other processes
         self._may_repeat = retry
         # Nobody is asked in a row, and it runs no code in the notebook.

@@ -39,6 +39,7 @@ from archytas_nb.errors import (
 from archytas_nb.loop.events import AskModel, Delta, Json, ModelReply, Notice, Usage
 from archytas_nb.loop.model import batches_of
 from archytas_nb.loop.stop import sleep
+from archytas_nb.models import sent
 from archytas_nb.models.batches import MOST_BYTES, BatchApi, Job, Outcome, size_of
 from archytas_nb.trace.map_panel import progress_html
 from archytas_nb.words import clock, collapse_whitespace, count, truncate_line
@@ -68,6 +69,8 @@ class _Progress:
         expected: The most that this may cost.
         asks: The requests that were sent, by the id of the batch, if they are known.
         tries: How often a batch did not answer the request.
+        sending: The name of a batch of which it is not known whether it was sent; empty if none.
+        purpose: What its next request is for, for the list of what was sent.
     """
 
     row: Row
@@ -79,6 +82,8 @@ class _Progress:
     expected: Usage = Usage()  # noqa: RUF009
     asks: dict[str, AskModel] = field(default_factory=dict)
     tries: int = 0
+    sending: str = ""
+    purpose: sent.Purpose | None = None
 
     @property
     def known(self) -> list[Outcome]:
@@ -90,11 +95,12 @@ class _Progress:
         """The most that its requests can cost, with the next one."""
         return sum([self.expected] * (1 + len(self.known)), Usage())
 
-    def note(self, sending: str = "") -> Json:
-        """What the file keeps of it until it has ended; `sending` names the batch that comes."""
+    @property
+    def note(self) -> Json:
+        """What the file keeps of it until it has ended."""
         reserved = list(astuple(self.reserved))
         note: dict[str, Json] = {BATCHES: list(self.batches), _RESERVED: reserved}
-        return note | ({_SENDING: sending} if sending else {})
+        return note | ({_SENDING: self.sending} if self.sending else {})
 
     def drop(self, id_: str) -> None:
         """Forget a batch, and those that came after its reply."""
@@ -112,12 +118,14 @@ class _LaterModel(RowModel):
     Attributes:
         ask: The request to which there is no reply, and that is to be sent; None if there is none.
         expected: What it may cost at most.
+        purpose: What it is for, for the list of what was sent.
     """
 
     def __init__(self, model: Any, rows: Map, outcomes: Sequence[Outcome]) -> None:
         super().__init__(model, rows.limiter)
         self.ask: AskModel | None = None
         self.expected = Usage()
+        self.purpose: sent.Purpose | None = None
         self._outcomes = iter(outcomes)
 
     def complete(self, ask: AskModel) -> Generator[Delta | Notice, None, ModelReply]:
@@ -126,6 +134,7 @@ class _LaterModel(RowModel):
         outcome = next(self._outcomes, None)
         if outcome is None:
             self.ask, self.expected = ask, expected
+            self.purpose = sent.purpose.get()
             # What it has cost counts when it has ended.
             self.usage = self.spent = Usage()
             raise KeyboardInterrupt
@@ -212,20 +221,13 @@ class InBatches:
             ConfigurationError: The endpoint has no batch API.
         """
         rows = self._map
-        api = batches_of(rows.setup.choice.given)
-        if api is None:
-            name = rows.setup.choice.given.name
-            raise ConfigurationError(
-                f"the model {name!r} has no batch API. Leave out when='batch' (%agent_map --when "
-                "batch) to send the rows immediately"
-            )
-        self._api = api
-        self._most = self._most or api.most_requests
         self._has_ended.clear()
         rows.watch_others()
         try:
-            api.check()
-            if self._is_collecting:
+            has_api = self._begin_with_api()
+            if not has_api:
+                rows.run_now(rows.todo)
+            elif self._is_collecting:
                 self._collect_only()
             else:
                 self._begin()
@@ -238,6 +240,30 @@ class InBatches:
             rows.fail(error)
         finally:
             self._is_later = False
+
+    def _begin_with_api(self) -> bool:
+        """Find the API; whether there is one, which must be unless rows are only collected.
+
+        Raises:
+            ConfigurationError: There is none.
+            ModelError: The endpoint fails.
+        """
+        model = self._map.setup.choice.given
+        try:
+            api = batches_of(model)
+            if api is None:
+                raise ConfigurationError(
+                    f"the model {model.name!r} has no batch API. Leave out when='batch' "
+                    "(%agent_map --when batch) to send the rows immediately"
+                )
+            api.check()
+        except ConfigurationError:
+            if not self._is_collecting:
+                raise
+            return False
+        self._api = api
+        self._most = self._most or api.most_requests
+        return True
 
     def _collect_only(self) -> None:
         """Take what earlier batches have answered, and ask about the other rows immediately."""
@@ -377,6 +403,7 @@ class InBatches:
         asked = self._model
         if asked is not None and asked.ask is not None:
             known.ask, known.expected = asked.ask, asked.expected
+            known.purpose = asked.purpose
         elif result.status == "open":
             raise KeyboardInterrupt  # it came while the row ran
         else:
@@ -547,10 +574,11 @@ class InBatches:
         for known in group:
             more = known.most - known.reserved
             known.reserved = known.most
-            notes[known.row.key] = known.note(name), more
+            known.sending = name
+            notes[known.row.key] = known.note, more
         self._map.mark(notes)
         try:
-            job = self._patiently(partial(self._sent, name, asks), is_paid=True)
+            job = self._patiently(partial(self._sent, name, asks, _purpose_of(group)), is_paid=True)
         except ModelError as error:
             if error.may_be_paid:
                 raise error.with_advice(
@@ -561,6 +589,7 @@ class InBatches:
                 raise
             job = Job(name, "failed", error=error)
         for known in group:
+            known.sending = ""
             known.batches.append(job.id)
             if known.ask is not None:
                 known.asks[job.id] = known.ask
@@ -570,16 +599,20 @@ class InBatches:
             self._divide(job, group)
         else:
             self._jobs[job.id] = job
-            self._map.mark({each.row.key: (each.note(), Usage()) for each in group})
+            self._map.mark({each.row.key: (each.note, Usage()) for each in group})
 
-    def _sent(self, name: str, asks: Mapping[str, AskModel]) -> Job:
+    def _sent(self, name: str, asks: Mapping[str, AskModel], purpose: sent.Purpose | None) -> Job:
         """Send a batch, unless it has arrived although this was not told."""
         if name in self._names:
             found = self._api.find(name)
             if found is not None:
                 return found
         self._names[name] = None
-        return self._api.submit(name, asks)
+        sent.purpose.set(purpose)
+        try:
+            return self._api.submit(name, asks)
+        finally:
+            sent.purpose.set(None)
 
     def _patiently(self, call: Callable[[], T], *, is_paid: bool = False) -> T:
         """Call the API, again after a failure that may pass; raises the `ModelError` of the last.
@@ -604,6 +637,13 @@ class InBatches:
 
     def _cancel(self) -> None:
         """Cancel the batches, and take what they have answered by then."""
+        for known in self._progress.values():
+            if known.sending and self._api.finds:
+                job = self._api.find(known.sending)
+                known.sending, known.ask = "", None
+                if job is not None:
+                    known.batches.append(job.id)
+                    self._jobs[job.id] = job
         for id_ in self._jobs:
             self._map.show(f"cancelling the batch {id_!r}")
             with suppress(ModelError):
@@ -624,7 +664,7 @@ class InBatches:
     def _release(self) -> None:
         """Leave rows that are no longer in a batch to others."""
         for key, known in list(self._progress.items()):
-            if not any(each in self._jobs for each in known.batches):
+            if not (known.sending or any(each in self._jobs for each in known.batches)):
                 self._map.put(known.row, RowResult("open", spent=Usage() - known.reserved))
                 self._free(known)
                 self._ends.update(known.batches)
@@ -652,6 +692,24 @@ class InBatches:
             parts.append("an interrupt cancels; if the kernel ends, run the cell again")
         line = " · ".join(parts)
         self._map.show(line, page=progress_html(done / total if total else 0.0, line))
+
+
+def _purpose_of(group: Sequence[_Progress]) -> sent.Purpose | None:
+    """What a batch is for, for the list of what was sent."""
+    purposes = [each.purpose for each in group if each.purpose is not None]
+    if not purposes:
+        return None
+
+    def all_of(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(part for each in purposes for part in getattr(each, name)))
+
+    return replace(
+        purposes[0],
+        question=f"{count(len(group), 'row')} in a batch: {purposes[0].question}, …",
+        variables=all_of("variables"),
+        columns=all_of("columns"),
+        kinds=all_of("kinds"),
+    )
 
 
 def _unanswered(job: Job) -> ModelError:

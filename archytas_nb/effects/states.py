@@ -29,7 +29,7 @@ What: TypeAlias = Literal["missing", "file", "folder", "link", "other"]
 MAX_FILE = 64_000_000
 """Bytes of the largest file that is kept."""
 MAX_ALL = 512_000_000
-"""Bytes of all that one kernel keeps."""
+"""Maximum number of bytes that one kernel keeps."""
 _SMALL = 1_000_000  # bytes of a file that are read in one piece
 _COPY = "copy-"
 _TICK = 1_000_000_000

@@ -272,7 +272,7 @@ class ArchytasNB(SettingTraits, Magics):
                 output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
                 store=args.store, progress=line_writer(), name=args.model or "default",
                 plan=args.plan, rows=args.rows, verify=args.verify, max_fallback=args.max_fallback,
-                retry=args.retry, expression=args.on, variable=args.out or "",
+                retry=args.retry, when=args.when, expression=args.on, variable=args.out or "",
                 on_planned=self.history.add_map,
             )  # fmt: skip
             frame = ask()

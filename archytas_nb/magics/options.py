@@ -163,6 +163,14 @@ MAP_FLAGS = (
         type=integer,
         default=1,
     ),
+    argument(
+        "--when",
+        choices=("now", "batch"),
+        default="now",
+        help="When the rows are sent: batch sends them through the batch API of the endpoint, at "
+        "half the price, and the answers come within a day. An interrupt cancels the batch; if the "
+        "kernel ends, run the cell again.",
+    ),
     _value(
         "N",
         "Rows of a plan, or of --rows, that are also asked one by one, to compare (10).",

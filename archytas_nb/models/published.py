@@ -152,7 +152,7 @@ MODELS = (
 BATCH_PRICE = 0.5
 """What a request of a batch costs, as a share of the ordinary price.
 
-Read on 2026-11-29 at https://developers.openai.com/api/docs/guides/batch and
+Read on 2026-11-29 at https://help.openai.com/en/articles/9197833 and
 https://platform.claude.com/docs/en/build-with-claude/batch-processing.
 """
 

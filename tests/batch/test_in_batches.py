@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 
 from archytas_nb import Agent, ConfigurationError, ModelError, OpenAIModel, tool
 from archytas_nb.batch import in_batches
+from archytas_nb.models import sent
 from archytas_nb.models.anthropic import AnthropicModel
 from archytas_nb.models.completion import Price
 from tests.batch.shop import Shop
@@ -284,6 +287,48 @@ def test_an_interrupt_cancels_and_what_was_answered_is_kept(
         assert len(work.batches) == (2 if when == "batch" else 1)
 
 
+@pytest.mark.parametrize("at", range(1, 10))
+def test_an_interrupt_at_any_request_loses_no_row_and_pays_none_twice(
+    tmp_path: Path, at: int
+) -> None:
+    work = Work(looks=2)
+    store = tmp_path / "map.sqlite"
+    with BatchServer(work, then=Shop()) as server:
+        answer, told = server.answer, server.list_models
+
+        def interrupt(go_on: Any, exchange: Any) -> None:
+            is_it = len(server.asked) == at
+            go_on(exchange)
+            if is_it:
+                _thread.interrupt_main()
+
+        server.answer = partial(interrupt, answer)  # type: ignore[method-assign]
+        server.list_models = partial(interrupt, told)  # type: ignore[method-assign]
+        with suppress(KeyboardInterrupt):  # it came after the last row
+            mapped(server, store)
+        server.answer, server.list_models = answer, told  # type: ignore[method-assign]
+        out = mapped(server, store)
+    assert states(out) == ["done"] * 8
+    assert has_right_answers(out)
+    assert set(work.charged.values()) <= {1}
+
+
+def test_a_model_without_a_batch_api_answers_what_a_batch_has_left(tmp_path: Path) -> None:
+    work = Work(looks=10**6)
+    with BatchServer(work, then=Shop()) as server:
+        model = OpenAIModel(None, base_url=server.url, api_key="k")
+        store = str(tmp_path / "map.sqlite")
+        work.after = lambda batch: Status(401, "Incorrect API key provided")
+        data = [f"row {n}" for n in range(4)]
+        options: dict[str, Any] = {"store": store, "progress": False}
+        out = Agent([], model=model).map(data, "Label it.", when="batch", **options)
+        assert states(out) == ["done"] + ["open"] * 3
+    with Server(then=Shop()) as other:
+        model = OpenAIModel(None, base_url=other.url, api_key="k")
+        out = Agent([], model=model).map(data, "Label it.", **options)
+    assert states(out) == ["done"] * 4
+
+
 def test_rows_that_wait_in_a_batch_are_not_sent_at_once_as_well(tmp_path: Path) -> None:
     work = Work(looks=10**6)
     store = tmp_path / "map.sqlite"
@@ -437,3 +482,14 @@ def test_equal_rows_are_sent_once_and_a_rerun_sends_nothing(tmp_path: Path) -> N
         assert list(again["answer"]) == list(out["answer"])
         assert len(server.asked) == asked
         assert [len(each.lines) for each in work.batches.values()] == [2]
+
+
+def test_the_list_of_what_was_sent_has_the_rows_of_a_batch(tmp_path: Path) -> None:
+    before = len(list(sent.requests))
+    with BatchServer(then=Shop()) as server:
+        mapped(server, tmp_path / "map.sqlite", output_type=None)
+    listed = list(sent.requests)[before:]
+    [upload] = [each for each in listed if each.address.endswith("/files")]
+    assert upload.purpose is not None
+    assert upload.purpose.question.startswith("7 rows in a batch: Label it.")
+    assert all(f"row {n}".encode() in (upload.body or b"") for n in range(1, 8))
