@@ -49,6 +49,7 @@ _TRIES = 3  # of a request that a batch did not answer
 FIRST_WAIT = 0.1
 """Seconds until the next look at the batches, doubled each time."""
 _LONGEST_WAIT = 60.0
+_OTHERS_WAIT = 5.0  # seconds at most until the next look at rows of other kernels
 _FAILED_CALLS = 60  # of the API in a row: about an hour
 _CANCEL_LOOKS = 7  # at batches that were cancelled: about ten seconds
 _RESERVED = "reserved"
@@ -348,7 +349,8 @@ class InBatches:
             if is_over and not self._jobs:
                 return
             self._show()
-            wait = FIRST_WAIT if has_news else min(2 * wait, _LONGEST_WAIT)
+            longest = _LONGEST_WAIT if self._jobs else _OTHERS_WAIT
+            wait = FIRST_WAIT if has_news else min(2 * wait, longest)
             sleep(wait)
 
     def _claim_all(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from archytas_nb.errors import ConfigurationError, ModelError
 from archytas_nb.loop.events import AskModel, Json, ModelReply
+from archytas_nb.loop.stop import sleep
 from archytas_nb.models.completion import ServerError, mapping, string
 from archytas_nb.models.published import BATCH_PRICE
 from archytas_nb.models.refusals import EndpointErrors
@@ -47,6 +48,7 @@ _MOST_RESULT_BYTES = 1_000_000_000
 _MOST_LINE_BYTES = 64_000_000
 _NAME = "archytas_nb"  # of the metadata by which a batch is found again
 _LISTED = 100  # batches
+_FILE_WAITS = (0.5, 2.0)  # seconds until a file is looked for again
 _HAS_ENDED = frozenset({"completed", "expired", "cancelled", "canceled", "failed"})
 _ENDS = ("completed_at", "expired_at", "cancelled_at", "failed_at")
 _ABOUT_KEY = frozenset({"auth", "rate_limit"})  # kinds of errors that tell nothing of the API
@@ -257,10 +259,23 @@ class OpenAIBatches(BatchApi):
             # A file alone costs nothing.
             error.may_be_paid = False
             raise
+        file_id = string(uploaded.get("id"))
+        for wait in (*_FILE_WAITS, None):
+            try:
+                return self._created(file_id, path, name)
+            except ModelError as error:
+                if wait is None or error.status not in (400, 404):
+                    raise
+            # A file is not always found at once after its upload.
+            sleep(wait)
+        raise AssertionError
+
+    def _created(self, file_id: str, path: str, name: str) -> Job:
+        """The batch of a file."""
         return self._job(
             self._read(
                 lambda api, **given: api.create(
-                    input_file_id=string(uploaded.get("id")),
+                    input_file_id=file_id,
                     endpoint=path,
                     completion_window="24h",
                     metadata={_NAME: name},

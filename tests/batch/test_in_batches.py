@@ -175,6 +175,23 @@ def test_a_batch_that_is_too_large_is_divided(tmp_path: Path, rows: int) -> None
     assert set(work.charged.values()) == {1}
 
 
+def test_a_file_that_is_not_found_at_once_is_looked_for_again(tmp_path: Path) -> None:
+    work = Work()
+
+    def not_yet(batch: Batch) -> Play:
+        work.after = lambda batch: None
+        del work.batches[batch.id]
+        return Status(400, "Cannot find file file_1, or the project does not have access to it.")
+
+    work.after = not_yet
+    with BatchServer(work, then=Shop()) as server:
+        out = mapped(server, tmp_path / "map.sqlite")
+        uploads = [each for each in server.chats if each.path.endswith("/files")]
+    assert states(out) == ["done"] * 8
+    assert len(uploads) == 1
+    assert [len(each.lines) for each in work.batches.values()] == [7]
+
+
 def test_lines_that_are_at_fault_fail_and_the_others_are_answered(tmp_path: Path) -> None:
     work = Work(faulty=lambda body: "row 5" in json.dumps(body))
     with BatchServer(work, then=Shop()) as server:
@@ -246,6 +263,18 @@ def test_a_later_kernel_goes_on_with_the_batch_of_one_that_was_killed(
         assert set(work.charged.values()) == {1}
         assert len(server.chats) == 3  # a row at once, a file and a batch
         assert not server.files
+
+
+def test_two_kernels_at_the_same_time_send_each_row_once(tmp_path: Path) -> None:
+    work = Work(looks=4)
+    with BatchServer(work, then=Shop()) as server:
+        store = tmp_path / "map.sqlite"
+        processes = [start(server, store) for _ in range(2)]
+        done = [each.communicate(timeout=120)[0].strip() for each in processes]
+        at_once = [each for each in server.chats if each.path.endswith("/completions")]
+    assert done == ["40", "40"]
+    assert set(work.charged.values()) == {1}
+    assert len(work.charged) + len(at_once) == 40
 
 
 def interrupted(work: Work, server: Server, store: Path) -> Result:
