@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -22,6 +23,7 @@ from archytas_nb import Agent, ConfigurationError, ModelError, OpenAIModel, tool
 from archytas_nb.batch import in_batches
 from archytas_nb.models import sent
 from archytas_nb.models.anthropic import AnthropicModel
+from archytas_nb.models.batches import OpenAIBatches
 from archytas_nb.models.completion import Price
 from tests.batch.shop import Shop
 from tests.servers.batches import FATES, Batch, BatchServer, MessageBatchServer, Work
@@ -81,7 +83,7 @@ def has_right_answers(out: Result) -> bool:
 
 
 @pytest.mark.parametrize("api", APIS, ids=["openai", "anthropic"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     fates=st.lists(st.lists(st.sampled_from(FATES), max_size=4), min_size=2, max_size=9),
     seed=st.integers(0, 99),
@@ -277,6 +279,14 @@ def test_two_kernels_at_the_same_time_send_each_row_once(tmp_path: Path) -> None
     assert len(work.charged) + len(at_once) == 40
 
 
+def leave(server: Server, store: Path) -> None:
+    """Send the rows of a map in a batch, and end without a look at it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OpenAIBatches, "look", Mock(side_effect=RuntimeError))
+        with pytest.raises(RuntimeError):
+            mapped(server, store)
+
+
 def interrupted(work: Work, server: Server, store: Path) -> Result:
     """The results of a map that is interrupted while its batch runs."""
     looked = work.look
@@ -362,19 +372,15 @@ def test_rows_that_wait_in_a_batch_are_not_sent_at_once_as_well(tmp_path: Path) 
     work = Work(looks=10**6)
     store = tmp_path / "map.sqlite"
     with BatchServer(work, then=Shop()) as server:
-        process = start(server, store)
-        while not any(each.looks > 1 for each in work.batches.values()):
-            assert process.poll() is None
-        process.kill()
-        process.communicate()
+        leave(server, store)
         asked = len(server.chats)
         with pytest.raises(ConfigurationError, match=r"batch_1.*when='batch'"):
-            mapped(server, store, 40, output_type=None, when="now")
+            mapped(server, store, when="now")
         assert len(server.chats) == asked
         work.looks = 0
         work.look(work.batches["batch_1"], server._reply)
-        out = mapped(server, store, 40, output_type=None, when="now")
-        assert states(out) == ["done"] * 40
+        out = mapped(server, store, when="now")
+        assert states(out) == ["done"] * 8
         assert len(server.chats) == asked
 
 
@@ -403,15 +409,11 @@ def test_a_batch_that_is_gone_is_sent_again(tmp_path: Path) -> None:
     work = Work(looks=10**6)
     store = tmp_path / "map.sqlite"
     with BatchServer(work, then=Shop()) as server:
-        process = start(server, store)
-        while not any(each.looks > 1 for each in work.batches.values()):
-            assert process.poll() is None
-        process.kill()
-        process.communicate()
+        leave(server, store)
         work.batches["batch_0"] = work.batches.pop("batch_1")
         work.looks = 0
-        out = mapped(server, store, 40, output_type=None)
-        assert states(out) == ["done"] * 40
+        out = mapped(server, store)
+        assert states(out) == ["done"] * 8
         assert list(work.batches) == ["batch_0", "batch_2"]
 
 
@@ -479,7 +481,7 @@ def test_rows_cost_half_the_price(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert later == pytest.approx([0.5e-6] * 7)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(budget=st.integers(1000, 40_000), written=st.integers(1, 300))
 def test_a_budget_is_kept_and_the_same_call_goes_on_with_more(budget: int, written: int) -> None:
     shop = Shop(written=lambda row: written)
