@@ -14,7 +14,6 @@ import re
 import stat
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ MAX_DESCRIPTION = 1024
 """Characters of a description; the format permits no more."""
 MAX_SKILLS = 100
 _MAX_FRONT = 16_000  # characters of a front matter
+_MAX_DEPTH = 20  # lists and mappings in one another in a front matter
 _MAX_FILE = 2_000_000  # bytes of a file of a skill; a larger one is not read
 _MAX_LISTED = 100  # files of a skill that are named
 _MAX_WALKED = 2_000  # entries of a folder that are looked at
@@ -293,29 +293,40 @@ def _fields(front: str) -> Mapping[str, Any]:
         size = f"{len(front):,} characters; expected {_MAX_FRONT:,} at most"
         raise ValueError(f"its front matter has {size}")
     try:
-        import yaml
+        import yaml  # noqa: F401 - before anything is read
     except ImportError:
         command = extras.install("skills")
         raise ConfigurationError(f"skills are read with PyYAML: {command}") from None
 
-    # With aliases, a few lines make any number of values.
-    with suppress(yaml.YAMLError, RecursionError):
-        if any(isinstance(each, yaml.AliasEvent) for each in yaml.parse(front, yaml.BaseLoader)):
-            raise ValueError("its front matter has aliases")
-
-    def read(text: str) -> Any:
-        try:
-            return yaml.load(text, yaml.BaseLoader)  # noqa: S506 - it makes texts, lists and dicts
-        except (yaml.YAMLError, RecursionError):
-            return None
-
-    fields = read(front)
+    fields = _value(front)
     if isinstance(fields, dict):
         return fields
     # Mostly for a colon in a text: each field is read alone, and one that is not YAML as written.
     found: dict[str, Any] = {}
     for field in _FIELD.finditer(front):
-        alone = read(field[0])
+        alone = _value(field[0])
         is_read = isinstance(alone, dict) and field[1] in alone
         found[field[1]] = alone[field[1]] if is_read else " ".join(field[2].split())
     return found
+
+
+def _value(text: str) -> Any:
+    """The value of a text in YAML; None if it is none, or is deeper than any front matter.
+
+    Raises:
+        ValueError: It has aliases.
+    """
+    import yaml
+
+    depth = 0
+    try:
+        for event in yaml.parse(text, yaml.BaseLoader):
+            if type(event) is yaml.AliasEvent:  # with which a few lines make any number of values
+                raise ValueError("its front matter has aliases")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MAX_DEPTH:  # to read it would take the square of its length
+                return None
+        return yaml.load(text, yaml.BaseLoader)  # noqa: S506 - it makes texts, lists and dicts
+    except yaml.YAMLError:
+        return None
