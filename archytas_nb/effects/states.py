@@ -47,6 +47,7 @@ class State:
         rights: The permission bits of its mode.
         leads_to: The target of a link.
         digest: The hash under which its content is kept; None if it is not kept.
+        owner: The numbers of its user and its group.
     """
 
     what: What
@@ -55,10 +56,12 @@ class State:
     rights: int = 0
     leads_to: str = ""
     digest: str | None = None
+    owner: tuple[int, int] | None = None
 
     def is_same(self, other: State) -> bool:
         """Whether both are known to have the same content and permissions."""
-        if (self.what, self.rights, self.leads_to) != (other.what, other.rights, other.leads_to):
+        known = (self.what, self.rights, self.leads_to, self.owner)
+        if known != (other.what, other.rights, other.leads_to, other.owner):
             return False
         if self.digest is not None and other.digest is not None:
             return self.digest == other.digest
@@ -91,14 +94,15 @@ def seen(path: Path) -> State:
 def state_of(found: os.stat_result, leads_to: str = "") -> State:
     """The system's record of a path, and the target of a link."""
     rights = stat.S_IMODE(found.st_mode)
+    owner = (found.st_uid, found.st_gid)
     stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
     if stat.S_ISREG(found.st_mode):
-        return State("file", found.st_size, stamp, rights)
+        return State("file", found.st_size, stamp, rights, owner=owner)
     if stat.S_ISDIR(found.st_mode):
-        return State("folder", rights=rights)
+        return State("folder", rights=rights, owner=owner)
     if stat.S_ISLNK(found.st_mode):
-        return State("link", leads_to=leads_to)
-    return State("other", stamp=stamp, rights=rights)
+        return State("link", leads_to=leads_to, owner=owner)
+    return State("other", stamp=stamp, rights=rights, owner=owner)
 
 
 class Store:
@@ -124,10 +128,11 @@ class Store:
         self._size = 0
         self._made: set[str] = set()
         self._hashes: dict[str, str] = {}  # of copies, by their names
-        self._known: dict[Path, State] = {}  # what cannot have changed unseen since
+        self._copies: dict[str, str] = {}  # the names of copies, by their hashes
+        self._known: dict[Path, State] = {}  # states that cannot have changed unnoticed since
 
     def keep(self, path: Path) -> State:
-        """What is at a path, with its content, if there is room for it."""
+        """The state of a path, with its content if there is room for it."""
         state = seen(path)
         if not self._has_room(state):
             return state
@@ -135,14 +140,15 @@ class Store:
             if state.size <= _SMALL:
                 return self._kept(state, path.read_bytes())
             return self.hashed(self._copied(path, state))
-        except OSError:  # unreadable, or a full disk: it is told that it was not kept
+        except OSError:  # unreadable, or a full disk: the person is told so
             return state
 
     def copy(self, path: Path) -> State:
-        """What is at a path, with its content under a name that only `hashed` knows.
+        """The state of a path, with its content under a name that only `hashed` knows.
 
-        Most of these contents are never needed, so they are not hashed. A file with the time and
-        size of before is not read again; what a library writes into a mapped file may leave both.
+        Most of these contents are never needed, so they are not hashed. A file with unchanged time
+        and size is not read again; a library that writes into a mapped file may leave both
+        unchanged.
         """
         state = seen(path)
         known = self._known.get(path)
@@ -165,14 +171,17 @@ class Store:
             return state
         if name not in self._hashes:
             copy = self._path(name)
-            with copy.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            if digest in self._made:
-                copy.unlink()
-                self._size -= state.size
-            else:
-                copy.replace(self._path(digest))
+            try:
+                with copy.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError:
+                return replace(state, digest=None)
+            if digest not in self._made:
                 self._made.add(digest)
+                self._copies[digest] = name
+            elif os.getpid() == self._process:  # a fork uses the same folder
+                copy.unlink(missing_ok=True)
+                self._size -= state.size
             self._hashes[name] = digest
         return replace(state, digest=self._hashes[name])
 
@@ -182,6 +191,10 @@ class Store:
             return b""
         with self._path(state.digest).open("rb") as file:
             return file.read(16)
+
+    def content(self, state: State) -> Path | None:
+        """The file with the kept content of a state; None if it is not kept."""
+        return None if state.digest is None else self._path(self.hashed(state).digest or "")
 
     def put(self, path: Path, state: State) -> None:
         """Restore a state in one step: others see either the old or the new one.
@@ -200,11 +213,13 @@ class Store:
             if now.what != "folder":
                 path.unlink(missing_ok=True)
                 path.mkdir()
+            _give(path, state)
             path.chmod(state.rights)
         elif state.what == "link":
             beside = _beside(path)
             beside.symlink_to(state.leads_to)
             try:
+                _give(beside, state)
                 beside.replace(path)
             except OSError:
                 beside.unlink(missing_ok=True)
@@ -214,7 +229,9 @@ class Store:
         else:
             beside = _beside(path)
             try:
+                beside.touch(0o600, exist_ok=False)  # nobody else reads it before it has its rights
                 shutil.copyfile(self._path(state.digest), beside)
+                _give(beside, state)
                 beside.chmod(state.rights)
                 os.utime(beside, ns=(state.stamp[0], state.stamp[0]))
                 beside.replace(path)
@@ -228,6 +245,7 @@ class Store:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._made.clear()
             self._hashes.clear()
+            self._copies.clear()
             self._known.clear()
             self._size = 0
 
@@ -238,7 +256,7 @@ class Store:
     def _copied(self, path: Path, state: State) -> State:
         copy = self._path(f"{_COPY}{os.urandom(8).hex()}")
         try:
-            shutil.copyfile(path, copy)  # by the system, which takes a third of the time
+            shutil.copyfile(path, copy)  # by a call of the system, which takes a third of the time
         except OSError:
             copy.unlink(missing_ok=True)
             raise
@@ -264,7 +282,15 @@ class Store:
             self._folder = Path(tempfile.mkdtemp(prefix="archytas-nb-kept-"))
             self._process = os.getpid()
             atexit.register(self.close)
-        return self._folder / name
+        return self._folder / self._copies.get(name, name)
+
+
+def _give(path: Path, state: State) -> None:
+    """Give a path to its earlier owner; only another one needs rights that few users have."""
+    found = path.lstat()
+    owner = state.owner
+    if owner is not None and owner != (found.st_uid, found.st_gid):
+        os.chown(path, *owner, follow_symlinks=False)
 
 
 def _beside(path: Path) -> Path:
