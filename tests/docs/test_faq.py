@@ -24,5 +24,5 @@ def test_a_notebook_is_exported_to_markdown_without_html(tmp_path: Path) -> None
         timeout=120,
     )
     exported = (tmp_path / "my_notebook.md").read_text(encoding="utf-8")
-    assert "There are 124 Gentoo penguins" in exported
+    assert "The Gentoo birds are well-fed" in exported
     assert "archytas-nb-trace" not in exported
