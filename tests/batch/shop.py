@@ -55,10 +55,13 @@ class Shop:
                 fault.play(exchange)
                 return
             time.sleep(self.latency)
-            self.reply(exchange.body).play(exchange)
+            self._answer(row, exchange)
         finally:
             with self._lock:
                 self._now -= 1
+
+    def _answer(self, row: int, exchange: Exchange) -> None:
+        self.reply(exchange.body).play(exchange)
 
     def reply(self, body: Any) -> Say:
         """The reply to a request, which is paid for."""

@@ -90,7 +90,7 @@ def test_a_dask_cluster_gives_the_same_frame_as_threads(dask: Any, tmp_path: Pat
     exec(source, here)
     with Server(then=Sizes()) as server:
         for tool in (size, here["size"]):
-            asked = {"type": Found, "progress": False}
+            asked = {"output_type": Found, "progress": False}
             near = agent(server, tool).map(data, "Measure.", **asked, store=None)
             far = agent(server, tool).map(data, "Measure.", **asked, store=store, executor=dask)
             pd.testing.assert_frame_equal(near.drop(columns="seconds"), far.drop(columns="seconds"))
@@ -221,7 +221,7 @@ def test_a_plan_runs_in_other_processes_with_the_same_result(
     texts = ["a" * (number % 9 + 1) for number in range(40)]
     frame = pd.DataFrame({"text": texts})
     frame.loc[7, "text"] = None
-    asked: dict[str, Any] = {"type": Found, "progress": False, "plan": True, "verify": 0}
+    asked: dict[str, Any] = {"output_type": Found, "progress": False, "plan": True, "verify": 0}
     tool = Tool.from_function(size, pure=True)
     executor = Copying() if kind == "copies" else request.getfixturevalue("dask")
     with Server(then=Programs()) as server:
