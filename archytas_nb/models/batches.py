@@ -266,7 +266,7 @@ class OpenAIBatches(BatchApi):
             except ModelError as error:
                 if wait is None or error.status not in (400, 404):
                     raise
-            # A file is not always found at once after its upload.
+            # A file is not always found immediately after its upload.
             sleep(wait)
         raise AssertionError
 
