@@ -386,7 +386,8 @@ class Recorded:
         script = [("delete", {"name": each}) for each in calls]
         live = ScriptedModel(*script, ("final_answer", "Done."))
         model = CassetteModel(Cassette(self._path, mode), lambda: live)
-        nb.Agent(self.tools, model, namespace={}, **options).run(question)
+        # No preview: a copy of this process for each question would take most of the time.
+        nb.Agent(self.tools, model, namespace={}, preview=None, **options).run(question)
         return [*self.ran]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from html.parser import HTMLParser
 
@@ -129,15 +130,19 @@ class _Faults(HTMLParser):
         self.faults.append("processing instruction")
 
 
+@functools.cache
+def own_sheets() -> tuple[str, ...]:
+    """The style sheets of an empty live page and of a saved one, which may stand; no other may."""
+    live = re.findall("<style[^>]*>.*?</style>", live_question(RunView("")))
+    sheets = (SHEET, SHEET + CODE_SHEET, SHEET + TABLE_SHEET, SHEET + TABLE_SHEET + CODE_SHEET)
+    return (*live, *(stylesheet(each, linked=True) for each in sheets))
+
+
 def faults_of(page: str) -> list[str]:
     """What is wrong with a piece of HTML; empty where it is harmless and well formed."""
     page.encode("utf-8")
     parser = _Faults()
-    # The style sheets of an empty live page and of a saved one may stand; no other may.
-    live = re.findall("<style[^>]*>.*?</style>", live_question(RunView("")))
-    sheets = (SHEET, SHEET + CODE_SHEET, SHEET + TABLE_SHEET, SHEET + TABLE_SHEET + CODE_SHEET)
-    saved = (stylesheet(each, linked=True) for each in sheets)
-    for constant in (*live, *saved):
+    for constant in own_sheets():
         page = page.replace(constant, "")
     parser.feed(page)
     parser.close()
