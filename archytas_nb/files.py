@@ -8,6 +8,8 @@ process leaves next to the target has a name of its own, and the next write remo
     NAME                   that says something about a running process is `held` by it: locked in
                            the same way until it ends, so that neither clocks nor numbers of
                            processes decide whether it is still true
+    a `TemporaryFolder`    is locked in the same way; the next process that makes one removes those
+                           of processes that were killed
 
 The new file has the owner and the rights of the one that it replaces. Another name of that one, a
 hard link, keeps the earlier contents.
@@ -25,8 +27,10 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -342,8 +346,83 @@ class Held:
         self._part.close(remove=False)
 
 
-_held: set[Held] = set()
-"""The locks that this process holds."""
+class TemporaryFolder:
+    """A folder for this user alone, which goes with its process, however that ends.
+
+    A child that was forked does not hold it, and cannot remove it. On Windows, and where there are
+    no locks, one of a process that was killed is left to the system.
+
+    Args:
+        name: What it is for, as a part of its name.
+
+    Attributes:
+        path: Where it is.
+
+    Raises:
+        OSError: There is no room for temporary files.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._pid = os.getpid()
+        if self._pid not in _swept:
+            _swept.add(self._pid)
+            _remove_abandoned()
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{name}-"))
+            self._lock = _folder_lock(self.path, wait=True)
+            # Another process may have looked at it, and removed it, before it was locked.
+            if self.path.exists():
+                break
+            self.forget()
+        _held.add(self)
+
+    def remove(self) -> None:
+        """Remove it with all that is in it; called again, or in a child, it does nothing."""
+        if self not in _held or os.getpid() != self._pid:
+            return
+        _held.discard(self)
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.forget()
+
+    def forget(self) -> None:
+        """Hold it no more; for a child that was forked."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+_TEMPORARY = "archytas-nb-of-a-process-"
+_swept: set[int] = set()
+"""The id of this process, once it has looked for what others have left."""
+
+
+def _folder_lock(path: Path, *, wait: bool = False) -> int:
+    """The descriptor that locks a folder; -1 if that cannot be, as where there are no locks."""
+    if sys.platform == "win32":
+        return -1
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _NO_LINK)
+    except OSError:
+        return -1
+    if _is_locked(file, wait=wait):
+        return file
+    os.close(file)
+    return -1
+
+
+def _remove_abandoned() -> None:
+    """Remove the temporary folders of this user that no process holds."""
+    with suppress(OSError):
+        for each in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
+            with suppress(OSError):
+                lock = _folder_lock(each) if _is_mine(each.lstat()) else -1
+                if lock >= 0:
+                    shutil.rmtree(each, ignore_errors=True)
+                    os.close(lock)
+
+
+_held: set[Held | TemporaryFolder] = set()
+"""What this process holds."""
 
 
 @atexit.register

@@ -8,18 +8,20 @@ import fcntl
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archytas_nb import files
 from archytas_nb.errors import FileError
 from archytas_nb.files import OutputFile, is_signed, signed, unsigned
 from tests.written import USES, Use, left
@@ -448,7 +450,7 @@ ALLOWED = {
     # The folder of its user alone, in which a key is kept; the log before the last one.
     "models/embedded/process.py": {"mkdir", "replace"},
     # Empty directories in a folder of its own.
-    "batch/claims.py": {"tempfile.mkdtemp", "mkdir", "rename"},
+    "batch/claims.py": {"mkdir", "rename"},
     # Descriptors for reading alone, or that can be neither read nor written.
     "copies/inherited.py": {"os.open"},
     "copies/landlock.py": {"os.open"},
@@ -467,10 +469,95 @@ ALLOWED = {
         "replace",
         "shutil.copyfile",
         "symlink_to",
-        "tempfile.mkdtemp",
     },
-    "sandbox/pool.py": {"tempfile.mkdtemp"},  # a folder of its own for a script
 }
+
+
+# ── temporary folders ─────────────────────────────────────────────────────────────────────────────
+
+MAKES = """
+import os, signal, sys
+from archytas_nb.files import TemporaryFolder
+folder = TemporaryFolder("test")
+(folder.path / "in it").mkdir()
+child = os.fork() if sys.argv[1] == "forks" else -1
+if child == 0:
+    folder.remove()
+    os.closerange(0, 3)
+    signal.pause()  # it outlives its parent
+print(folder.path, child, flush=True)
+sys.stdin.readline()
+"""
+
+
+Maker = Callable[..., tuple["subprocess.Popen[str]", Path]]
+
+
+@pytest.fixture
+def maker(tmp_path: Path) -> Iterator[Maker]:
+    """Starts a process that makes a temporary folder, and says where."""
+    with ExitStack() as stack:
+
+        def start(how: str = "") -> tuple[subprocess.Popen[str], Path]:
+            process = subprocess.Popen(
+                [sys.executable, "-c", MAKES, how],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=os.environ | {"TMPDIR": str(tmp_path)},
+                cwd=ROOT,
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            path, _, child = process.stdout.readline().strip().rpartition(" ")
+            if child != "-1":
+                stack.callback(os.kill, int(child), signal.SIGKILL)
+            return process, Path(path)
+
+        yield start
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder cannot be locked there")
+def test_a_temporary_folder_of_a_killed_process_goes_with_the_next_one(maker: Maker) -> None:
+    killed, left = maker()
+    running, held = maker()
+    assert left.parent == held.parent
+    killed.kill()
+    killed.wait()
+    assert left.exists()
+    ended, last = maker()
+    assert not left.exists()
+    assert held.exists()
+    ended.communicate("\n")
+    assert ended.returncode == 0
+    assert not last.exists()
+    assert held.exists()
+    assert running.poll() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_fork_neither_removes_nor_holds_a_temporary_folder(maker: Maker) -> None:
+    parent, folder = maker("forks")
+    assert (folder / "in it").exists()
+    parent.kill()
+    parent.wait()
+    maker()
+    assert not folder.exists()
+
+
+def test_a_folder_of_another_name_or_kind_is_left(maker: Maker, tmp_path: Path) -> None:
+    """Nothing that the package did not make is removed, whatever its name leads to."""
+    other = tmp_path / "mine"
+    other.mkdir()
+    (tmp_path / f"{files._TEMPORARY}link").symlink_to(other)
+    (tmp_path / f"{files._TEMPORARY}file").touch()
+    maker()
+    assert {each.name for each in tmp_path.iterdir()} >= {
+        "mine",
+        f"{files._TEMPORARY}link",
+        f"{files._TEMPORARY}file",
+    }
 
 
 def writes(source: str) -> set[str]:

@@ -40,7 +40,8 @@ LAYERS = (
     ("loop", "testing", "tools"),
     ("loop.events",),
     ("loop.decision",),
-    ("copies", "effects", "files", "hints", "objects"),
+    ("copies", "effects", "hints", "objects"),
+    ("files",),
     (
         "acts",
         "choices",

@@ -11,14 +11,10 @@ A claim is a directory, because making one is a single step on every file system
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 
-_PREFIX = "archytas-nb-claims-"
-_OLD = 24 * 3600.0  # seconds without a claim after which the map was killed
+from archytas_nb.files import TemporaryFolder
 
 
 class Claims:
@@ -29,13 +25,10 @@ class Claims:
     """
 
     def __init__(self) -> None:
-        parent = Path(tempfile.gettempdir())
-        with suppress(OSError):
-            for each in parent.glob(f"{_PREFIX}*"):
-                with suppress(OSError):
-                    if time.time() - each.stat().st_mtime > _OLD:
-                        shutil.rmtree(each, ignore_errors=True)
-        self.folder = tempfile.mkdtemp(prefix=_PREFIX)
+        self._own = TemporaryFolder("claims")
+        self._taken = self._own.path / "taken"
+        self._taken.mkdir()
+        self.folder = str(self._taken)
 
     def take(self, token: str) -> bool:
         """Whether nobody had the claim, so that the attempt has not begun and never will."""
@@ -43,11 +36,10 @@ class Claims:
 
     def close(self) -> None:
         """Let no further attempt begin."""
-        closed = f"{self.folder}-closed"
         # In one step: while a folder is emptied, claims that were taken look free.
         with suppress(OSError):
-            Path(self.folder).rename(closed)
-        shutil.rmtree(closed, ignore_errors=True)
+            self._taken.rename(self._own.path / "closed")
+        self._own.remove()
 
 
 def take(folder: str, token: str) -> bool | None:

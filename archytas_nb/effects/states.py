@@ -12,17 +12,17 @@ same way, but need a repository.
 
 from __future__ import annotations
 
-import atexit
 import errno
 import hashlib
 import os
 import shutil
 import stat
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from archytas_nb.files import TemporaryFolder
 
 What: TypeAlias = Literal["missing", "file", "folder", "link", "other"]
 
@@ -124,6 +124,7 @@ class Store:
         self.max_file = max_file
         self.max_all = max_all
         self._folder = folder
+        self._own: TemporaryFolder | None = None
         self._process = os.getpid()
         self._size = 0
         self._made: set[str] = set()
@@ -241,13 +242,14 @@ class Store:
 
     def close(self) -> None:
         """Forget everything."""
-        if self._folder is not None and os.getpid() == self._process:  # not in a fork that ends
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._made.clear()
-            self._hashes.clear()
-            self._copies.clear()
-            self._known.clear()
-            self._size = 0
+        if self._own is not None:
+            self._own.remove()  # which a fork that ends does not
+            self._own = self._folder = None
+        self._made.clear()
+        self._hashes.clear()
+        self._copies.clear()
+        self._known.clear()
+        self._size = 0
 
     def _has_room(self, state: State) -> bool:
         is_small = state.size <= self.max_file and self._size + state.size <= self.max_all
@@ -279,9 +281,9 @@ class Store:
 
     def _path(self, name: str) -> Path:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="archytas-nb-kept-"))
+            self._own = TemporaryFolder("kept")
+            self._folder = self._own.path
             self._process = os.getpid()
-            atexit.register(self.close)
         return self._folder / self._copies.get(name, name)
 
 

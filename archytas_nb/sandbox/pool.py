@@ -10,16 +10,14 @@ import importlib.util
 import os
 import runpy
 import shlex
-import shutil
 import subprocess
-import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archytas_nb.errors import ConfigurationError
-from archytas_nb.files import OutputFile
+from archytas_nb.files import OutputFile, TemporaryFolder
 
 if TYPE_CHECKING:
     from pydantic_monty import Monty, MontySession
@@ -130,9 +128,7 @@ def _quiet(binary: str) -> str:
     """
     if os.name == "nt":
         return binary
-    folder = tempfile.mkdtemp(prefix="archytas_nb_")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    script = Path(folder, "worker")
+    script = TemporaryFolder("sandbox").path / "worker"
     try:
         OutputFile(script, "the start of the sandbox", is_private=True).write(
             f'#!/bin/sh\nexec {shlex.quote(binary)} "$@" 2>/dev/null\n'

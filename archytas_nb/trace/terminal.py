@@ -14,7 +14,6 @@ import io
 import re
 import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -22,10 +21,9 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from archytas_nb.files import OutputFile
+from archytas_nb.files import OutputFile, TemporaryFolder
 from archytas_nb.loop.events import Event, Failed, Interrupted, Notice
 from archytas_nb.trace import safe
 from archytas_nb.trace import text as plain
@@ -413,15 +411,15 @@ class TerminalLayer:
 
 _SUFFIXES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif"}
 _SUFFIXES |= {"image/svg+xml": ".svg", "image/webp": ".webp"}
-_folder: list[tempfile.TemporaryDirectory[str]] = []
+_folder: list[TemporaryFolder] = []
 
 
 def _saved(data: str, media_type: str, name: str) -> str:
     """Write an image into a folder that is there until Python ends; the path, or why not."""
     try:
         if not _folder:
-            _folder.append(tempfile.TemporaryDirectory(prefix="archytas_nb-"))
-        folder = Path(_folder[0].name)
+            _folder.append(TemporaryFolder("images"))
+        folder = _folder[0].path
         raw = data.encode()
         if media_type != "image/svg+xml":
             raw = base64.b64decode("".join(data.split()))
