@@ -162,7 +162,8 @@ BOMB = "\n".join([
     [
         "", "name: bad", "description: x", "name: other\ndescription: x", "name: Bad Name\ndescription: x",
         "name: [bad]\ndescription: x", "name: bad\ndescription: {a: b}", "- name\n- description", "just words",
-        f"name: bad\ndescription: x\n{BOMB}", "name: bad\ndescription: x\n" + "<<: " + "[" * 5000,
+        f"name: bad\ndescription: x\n{BOMB}", "name: bad\ndescription: x: y\nmore: [&a [x], *a]",
+        "name: bad\ndescription: x\n" + "<<: " + "[" * 5000,
         "name: bad\ndescription: x\nmore: " + "y" * 20_000, "name: bad\ndescription: !!python/object/apply:os.system [x]",
         "name: ../bad\ndescription: x", "name: bad\x00\ndescription: x", f"name: {'b' * 100}\ndescription: x",
     ],
