@@ -117,6 +117,8 @@ LONG = (
     "tests/test_example_notebooks.py",
     "tests/docs/",
     "tests/test_silence.py",
+    "tests/magics/test_canaries.py",
+    "tests/test_invariants.py",
 )
 """Files that take longest, and are therefore started first; the order of the others does not matter."""
 
