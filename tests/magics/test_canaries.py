@@ -554,8 +554,9 @@ def wires() -> Iterator[dict[str, Wire]]:
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing waits between two tries, and programs that never end are stopped soon."""
+def at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing waits between two tries, programs that never end are stopped soon, and no call looks at the checkout."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.0)
     monkeypatch.setattr(logging.getLogger("of_mine"), "propagate", False)
 
