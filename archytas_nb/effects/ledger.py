@@ -406,7 +406,7 @@ class Ledger:
             after = {path: self._store.keep(path) for path in self._before}
             links = {path for path, each in after.items() if each.what == "link"}
             for path in after:
-                # What is now behind a link has a path of its own.
+                # The files that a link leads to have paths of their own.
                 if not links.isdisjoint(path.parents):
                     after[path] = MISSING
             found = [
