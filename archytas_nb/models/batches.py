@@ -31,7 +31,7 @@ class Endpoint(Protocol):
         """The model's name."""
 
     def fetched(
-        self, opened: Callable[[Any, Any], Any], *, most_bytes: int = ...
+        self, opened: Callable[[Any, Any], Any], *, most_bytes: int | None = ...
     ) -> Iterator[bytes]:
         """The body of a response."""
 

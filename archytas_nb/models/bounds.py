@@ -242,7 +242,7 @@ class BoundedConnection:
         self,
         chunks: Iterator[bytes],
         is_over: Callable[[], bool] = lambda: False,
-        most_bytes: int = MAX_REPLY_BYTES,
+        most_bytes: int | None = None,
     ) -> Iterator[bytes]:
         """Yield the bytes of a body; raises EOFError if the connection breaks, or ModelError.
 
@@ -250,6 +250,7 @@ class BoundedConnection:
         be missing, and some gateways never send it.
         """
         size = 0
+        most = MAX_REPLY_BYTES if most_bytes is None else most_bytes
         self._waited = 0.0
         while True:
             if is_over():
@@ -265,8 +266,8 @@ class BoundedConnection:
             if not chunk.startswith((b":", b"\r", b"\n")) and not is_over():
                 self._waited = 0.0  # comments in a stream are not data
             size += len(chunk)
-            if size > most_bytes:
-                what = f"sent more than {most_bytes:,} bytes for one reply"
+            if size > most:
+                what = f"sent more than {most:,} bytes for one reply"
                 raise self._errors.unusable(f"{what}; the request was aborted")
             yield chunk
 

@@ -30,7 +30,7 @@ from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
 from archytas_nb.models import refusals, secrets
 from archytas_nb.models.body import checked_fields
-from archytas_nb.models.bounds import MAX_REPLY_BYTES, BoundedConnection, Deadline
+from archytas_nb.models.bounds import BoundedConnection, Deadline
 from archytas_nb.models.capabilities import Api, Capabilities, capabilities_of, remember
 from archytas_nb.models.completion import (
     NotACompletion,
@@ -454,7 +454,7 @@ class RemoteModel:
         seconds: float | None = None,
         *,
         is_short: bool = False,
-        most_bytes: int = MAX_REPLY_BYTES,
+        most_bytes: int | None = None,
     ) -> Iterator[bytes]:
         """Yield the body of the response to a request that is not for a reply.
 
@@ -462,7 +462,7 @@ class RemoteModel:
             opened: Opens the response, given the provider's client and its timeouts.
             seconds: Seconds without data after which it fails; None for the model's own.
             is_short: Whether it fails after `seconds`, even if there is data.
-            most_bytes: Maximum size of the body.
+            most_bytes: Maximum size of the body; None for that of any reply.
 
         Raises:
             ModelError: There is no complete response.

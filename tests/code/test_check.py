@@ -115,7 +115,7 @@ def test_exactly_the_answers_whose_values_changed_are_reported(book: Notebook) -
         book.shell.run_line_magic("agent_check", "--strict")
 
 
-WHY = ("the time", "random numbers", "files", "no call was made")
+WHY = ("the time", "random numbers", "files", "without calling a tool")
 
 
 def test_an_input_that_changed_without_changing_the_value(book: Notebook) -> None:

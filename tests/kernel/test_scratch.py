@@ -31,7 +31,7 @@ def ask(namespace: dict[str, Any], *codes: str, tools: Any = (), **options: Any)
 @given(
     before=st.dictionaries(NAMES, st.integers(), max_size=4),
     codes=st.lists(st.lists(STATEMENTS, max_size=4).map("\n".join), min_size=1, max_size=3),
-    mode=st.sampled_from(["auto", "undoable"]),
+    mode=st.sampled_from(["unwatched", "undoable"]),
 )
 def test_only_what_the_code_of_the_model_made_is_removed(
     before: dict[str, int], codes: list[str], mode: str

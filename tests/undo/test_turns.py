@@ -40,7 +40,7 @@ def at_the_same_time(*work: Callable[[], Any]) -> list[Any]:
     return results
 
 
-@pytest.mark.parametrize("other", ["undoable", "auto"])
+@pytest.mark.parametrize("other", ["undoable", "unwatched"])
 def test_the_undo_of_one_agent_leaves_what_another_changes_meanwhile(other: Any) -> None:
     names: Names = {"a": [1], "b": [1], "began": threading.Event(), "time": time}
     slow = agent(names, "began.set(); time.sleep(0.3); a.append(2)", python="undoable")
@@ -85,7 +85,7 @@ def test_agents_on_other_variables_do_not_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    "modes", [("undoable", "undoable"), ("undoable", "auto"), ("auto", "undoable")]
+    "modes", [("undoable", "undoable"), ("undoable", "unwatched"), ("unwatched", "undoable")]
 )
 def test_a_call_that_waits_too_long_is_refused_with_the_reason(
     modes: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
