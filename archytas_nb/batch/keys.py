@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
-from archytas_nb.kernel.door import code_of
+from archytas_nb.functions.door import code_of
 from archytas_nb.kernel.permission import all_codes
 from archytas_nb.tools.tool import Tool
 from archytas_nb.undo.fingerprint import fingerprint

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import cache
 
 from archytas_nb.choices import AskBefore
-from archytas_nb.kernel import origin
+from archytas_nb.functions import origin
 from archytas_nb.kernel.guard import ToolGuard
 from archytas_nb.tools.tool import ApprovalCheck, Tool
 

@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from archytas_nb.effects.ledger import Ledger, current, noted_in
 from archytas_nb.errors import ToolError
+from archytas_nb.functions.compiling import compiled
+from archytas_nb.functions.origin import run_as_tool
 from archytas_nb.kernel.approval import Approver, CallingProgram
-from archytas_nb.kernel.origin import run_as_tool
 from archytas_nb.kernel.output import current_capture
-from archytas_nb.kernel.python import compiled
 from archytas_nb.kernel.python import python as in_notebook
 from archytas_nb.loop.events import CallOutcome, Json, ToolCall
 from archytas_nb.namespace import Namespace

@@ -34,19 +34,19 @@ from archytas_nb.effects.ledger import (
 from archytas_nb.effects.states import MAX_ALL, MAX_FILE
 from archytas_nb.effects.told import told
 from archytas_nb.errors import ToolTimeout
-from archytas_nb.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
-from archytas_nb.kernel import output
-from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Clearance
-from archytas_nb.kernel.copied import WithCopied, WorkingCopy, runs_in_copy, working
-from archytas_nb.kernel.guard import guard_tools
-from archytas_nb.kernel.kept import kept
-from archytas_nb.kernel.origin import (
+from archytas_nb.functions.origin import (
     as_tool,
     followed,
     followed_into_threads,
     is_of_code,
     run_as_tool,
 )
+from archytas_nb.interrupts import CallEnd, CallGuard, TimeLimit, guard_calls
+from archytas_nb.kernel import output
+from archytas_nb.kernel.approval import Approve, Approver, CallingProgram, Clearance
+from archytas_nb.kernel.copied import WithCopied, WorkingCopy, runs_in_copy, working
+from archytas_nb.kernel.guard import guard_tools
+from archytas_nb.kernel.kept import kept
 from archytas_nb.kernel.output import Capture
 from archytas_nb.kernel.permission import NOTEBOOK, Permissions, Source
 from archytas_nb.kernel.person import (

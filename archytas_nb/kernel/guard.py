@@ -29,9 +29,9 @@ from types import BuiltinFunctionType, FrameType, FunctionType, MethodType
 from typing import Any, NamedTuple
 from weakref import ReferenceType, WeakSet, finalize, ref
 
-from archytas_nb.kernel import door, origin
+from archytas_nb.functions import door, origin
+from archytas_nb.functions.door import Door
 from archytas_nb.kernel.approval import Approver, CallingProgram, Clearance
-from archytas_nb.kernel.door import Door
 from archytas_nb.kernel.permission import all_codes
 from archytas_nb.loop.events import ToolCall
 from archytas_nb.namespace import Namespace, current_shell, live_namespace

@@ -27,8 +27,8 @@ from types import FunctionType
 from typing import Any
 from weakref import WeakSet
 
-from archytas_nb.kernel import door, origin
-from archytas_nb.kernel.door import Door
+from archytas_nb.functions import door, origin
+from archytas_nb.functions.door import Door
 from archytas_nb.namespace import Namespace, current_shell
 
 _STREAMS = ("stdin", "stdout", "stderr")

@@ -33,7 +33,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Literal
 
-from archytas_nb.kernel import descriptors, origin
+from archytas_nb.functions import origin
+from archytas_nb.kernel import descriptors
 from archytas_nb.kernel.descriptors import Kind
 from archytas_nb.loop.events import Json, Output, is_image
 from archytas_nb.namespace import current_shell

@@ -217,7 +217,7 @@ class SettingTraits(Configurable):
         names = set(config.get(type(self).__name__, ()))
         self._refused |= names
         # Imported here: loading the extension, which each notebook does, must be fast.
-        from archytas_nb.kernel.origin import is_of_code
+        from archytas_nb.functions.origin import is_of_code
 
         if names and is_of_code():  # which could let its own calls run
             raise TraitError(

@@ -7,6 +7,7 @@ some may be missing; each names its request.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
@@ -85,7 +86,7 @@ Outcome = ModelReply | ModelError
 """The result of a request; an error that is `passing` does not speak against sending it again."""
 
 
-class BatchApi:
+class BatchApi(ABC):
     """The batch API of an endpoint.
 
     Attributes:
@@ -103,14 +104,15 @@ class BatchApi:
 
     # ── the API of a provider ─────────────────────────────────────────────────────────────────────
 
+    @abstractmethod
     def _api(self, client: Any) -> Any:
         """The part of the provider's client that handles batches."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _job(self, data: Mapping[str, Any]) -> Job:
         """A batch as the provider describes it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def submit(self, name: str, asks: Mapping[str, AskModel]) -> Job:
         """Send a batch.
 
@@ -121,8 +123,8 @@ class BatchApi:
         Raises:
             ModelError: It was not accepted; unless the error is `may_be_paid`, there is no batch.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def results(self, job: Job, asks: Mapping[str, AskModel]) -> Iterator[tuple[str, Outcome]]:
         """The results of a batch that has ended, with the names of the requests.
 
@@ -133,11 +135,10 @@ class BatchApi:
         Raises:
             ModelError: They cannot be read.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def forget(self, job: Job) -> None:
         """Delete what the provider stores of a batch whose results were read."""
-        raise NotImplementedError
 
     # ── what is common ────────────────────────────────────────────────────────────────────────────
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from archytas_nb.kernel.door import code_of, set_code
+from archytas_nb.functions.door import code_of, set_code
 from archytas_nb.namespace import FROM_OUTSIDE, contained
 from archytas_nb.objects.equality import (
     ATOMS,

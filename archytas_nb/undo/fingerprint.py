@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from archytas_nb.kernel.origin import is_mark
+from archytas_nb.functions.origin import is_mark
 from archytas_nb.namespace import FROM_OUTSIDE
 from archytas_nb.objects.equality import is_atom, is_from_library, is_of
 from archytas_nb.undo.content import DICT, FUNCTION

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from archytas_nb.kernel.door import DOORS, code_of
-from archytas_nb.kernel.python import compiled
+from archytas_nb.functions.compiling import compiled
+from archytas_nb.functions.door import DOORS, code_of
 from archytas_nb.loop.events import CallOutcome, Diff, ToolCall
 from archytas_nb.namespace import Namespace, contained
 from archytas_nb.objects.equality import is_from_library

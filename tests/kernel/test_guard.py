@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from archytas_nb.kernel import origin
+from archytas_nb.functions import origin
 from archytas_nb.kernel.approval import Approver
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.guard import ToolGuard

@@ -20,8 +20,8 @@ import pandas as pd
 import pytest
 
 import archytas_nb
+from archytas_nb.functions.door import Door, code_of, open_again, shut
 from archytas_nb.kernel import guard
-from archytas_nb.kernel.door import Door, code_of, open_again, shut
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.python import python_tool
 from archytas_nb.loop.events import CallOutcome, ToolCall

@@ -24,7 +24,7 @@ from types import CodeType, FunctionType
 from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
-from archytas_nb.kernel.origin import origin_of_call
+from archytas_nb.functions.origin import origin_of_call
 
 Enter = Callable[["Door", tuple[Any, ...], dict[str, Any]], Any]
 """Handles a call at a door: returns the result of the call, or raises."""
