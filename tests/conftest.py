@@ -105,6 +105,14 @@ def every_scripted_answer_is_asked_for() -> Iterator[None]:
     assert not unused_answers(), "these answers were never asked for"
 
 
+@pytest.fixture(autouse=True)
+def the_main_module_stays() -> Iterator[None]:
+    """A shell that a test makes is the main module; without a spec, no later test could start a process."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main
+
+
 # ── several processes (pytest -n 4) ───────────────────────────────────────────────────────────────────
 
 SERIAL = ("pytest.mark.local_model", "tests.chromium", "tests.lab.lab")

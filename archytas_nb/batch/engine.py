@@ -758,7 +758,7 @@ class Map:
         self._rows.add(rows)
 
     def _work(self, most: int) -> None:
-        """The work of a worker: row after row, until there is none or the map is stopped."""
+        """Ask row after row on a worker's thread, until none is left or the map is stopped."""
         try:
             for _ in range(most):
                 row = self._rows.take(self.limiter)

@@ -64,7 +64,7 @@ class _Progress:
         row: The row, which this kernel has claimed.
         batches: The ids of the batches with its requests, in order.
         outcomes: What became of each request, by the id of the batch.
-        reserved: What the requests may cost, as it is noted in the file.
+        reserved: The most that the requests may cost, as the file of results has it.
         holds: What the limiter has reserved for them.
         ask: The request that is to be sent next.
         expected: The most that this may cost.
@@ -117,7 +117,7 @@ class _LaterModel(RowModel):
     """The model of a row: it has the replies that came in batches, and keeps what else is asked.
 
     Attributes:
-        ask: The request to which there is no reply, and that is to be sent; None if there is none.
+        ask: The next request to send, which has no reply yet; None if there is none.
         expected: What it may cost at most.
         purpose: What it is for, for the list of what was sent.
     """
@@ -604,7 +604,7 @@ class InBatches:
             self._map.mark({each.row.key: (each.note, Usage()) for each in group})
 
     def _sent(self, name: str, asks: Mapping[str, AskModel], purpose: sent.Purpose | None) -> Job:
-        """Send a batch, unless it has arrived although this was not told."""
+        """Send a batch, unless an earlier attempt arrived and only its reply was lost."""
         if name in self._names:
             found = self._api.find(name)
             if found is not None:

@@ -67,7 +67,7 @@ class LastCell:
     def ended(self, result: Any) -> None:
         """Take note of a cell's end; ``result`` is an `ExecutionResult` of IPython, or None."""
         info = getattr(result, "info", None)
-        # A front end runs code of its own, too: it is not a cell.
+        # A front end also executes code that is not a cell.
         if info is None or info.silent or not info.store_history or is_own(info.raw_cell):
             return
         self.failure = None

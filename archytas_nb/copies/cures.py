@@ -108,7 +108,7 @@ def cure_before(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | Non
 def answers_of_loop(statement: ast.stmt) -> Cure | None:
     """A loop that answers in each pass, of which only the first one would count: all are answered.
 
-    An answer under a condition may be what the loop looks for, and stays as it is.
+    An answer inside a condition stays as it is: the loop may search for it.
     """
     tree = parsed(ast.unparse(statement))
     loop = tree.body[0]

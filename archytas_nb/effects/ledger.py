@@ -115,7 +115,7 @@ class Effect:
 
 @dataclass(slots=True)
 class Met:
-    """What events have said.
+    """The facts that events reported.
 
     Attributes:
         paths: How often of each path that it may change now.
@@ -142,7 +142,7 @@ class Ledger:
     Attributes:
         effects: Its effects, once it has ended.
         found: Paths of effects without an event; another program may have changed them.
-        met: What events have said so far, also to the ledgers of calls within this one.
+        met: The facts that events reported so far, also to the ledgers of calls within this one.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Describes effects to a person, each in one line.
+"""One line for each effect, as a person reads it.
 
 A move is one line, not a deletion and a new file: the missing path is found at another path with
 the same content. The entries of a folder are part of the folder.

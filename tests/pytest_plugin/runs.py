@@ -96,9 +96,6 @@ def run_pytest(folder: Path, *options: str, **variables: str) -> Done:
     process = context.Process(
         target=_pytest, args=(folder, arguments, environment(variables), printed)
     )
-    main = sys.modules["__main__"]  # of a shell that another test of this process has made
-    if not hasattr(main, "__spec__"):
-        main.__spec__ = None
     process.start()
     process.join()
     out = printed.read_text("utf-8")
