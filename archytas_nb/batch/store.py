@@ -404,8 +404,11 @@ class Store:
             if database is None:
                 yield None
                 return
-            database.execute("BEGIN IMMEDIATE")
+            if database.in_transaction:
+                # An interrupt may come between any two instructions, so also in what undoes one.
+                database.execute("ROLLBACK")
             try:
+                database.execute("BEGIN IMMEDIATE")
                 yield database
                 database.execute("COMMIT")
             except BaseException:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -29,6 +30,7 @@ FAILED = RowResult("failed", error="no", usage=Usage(1, 10), spent=Usage(1, 10),
 HOLDER = """
 import sys, time
 from pathlib import Path
+from types import FrameType
 from archytas_nb.batch.store import Store
 store = Store(Path(sys.argv[1]))
 print(store.claim("a").state, flush=True)
@@ -431,3 +433,37 @@ def test_a_store_waits_until_another_program_has_written(path: Path) -> None:
     Store(path).close()
     timer.join()
     other.close()
+
+
+def test_an_interrupt_at_any_call_leaves_a_file_that_works(path: Path) -> None:
+    """Python interrupts code where a call begins or has ended, so this interrupts each of these."""
+
+    def is_interrupted(store: Store, at: int) -> bool:
+        """Keep a result; whether that made so many calls, and was interrupted at the last one."""
+        left = at
+
+        def interrupt(frame: FrameType, event: str, arg: object) -> None:
+            nonlocal left
+            left -= event in {"call", "c_return"}
+            if not left:
+                raise KeyboardInterrupt
+
+        earlier = sys.getprofile()
+        sys.setprofile(interrupt)
+        try:
+            store.put("a", DONE)
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.setprofile(earlier)
+        return False
+
+    at = 1
+    with closing(Store(path)) as store:
+        while is_interrupted(store, at):
+            store.put(f"row {at}", DONE)
+            at += 1
+        assert at > 50
+    rows = stored(path, ["a", *(f"row {n}" for n in range(1, at))])
+    assert len(rows) == at
+    assert {row.status for row in rows.values()} == {"done"}
