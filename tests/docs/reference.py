@@ -1,6 +1,6 @@
 """``docs/reference.md``: the magics, their options and the settings, as the code itself describes them.
 
-``python -m tests.docs.reference`` writes the page anew.
+``python -m tests.docs.reference`` writes the page.
 """
 
 from __future__ import annotations
@@ -58,11 +58,16 @@ def _magic(magic: Any) -> Iterator[str]:
     parser: argparse.ArgumentParser = parser_of(magic)
     yield _prose(parser.description or "")
     for group in parser._action_groups:
-        options = [_option(action) for action in group._group_actions]
+        options = [_option(each) for each in group._group_actions if is_shown(each)]
         if options:
             if group.title not in ("options", "positional arguments"):
                 yield f"### {(group.title or '').capitalize()}"
             yield "\n".join(options)
+
+
+def is_shown(action: argparse.Action) -> bool:
+    """Whether the help of the magic lists this option; `%agent_fix` refers to `%agent` for its options."""
+    return action.help != argparse.SUPPRESS
 
 
 def _option(action: argparse.Action) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+
 from archytas_nb.magics.line import parser_of
 from archytas_nb.magics.settings import SettingTraits
-from tests.docs.reference import PAGE, help_of, magics, page
+from tests.docs.reference import PAGE, help_of, is_shown, magics, page
 
 
 def test_the_reference_is_up_to_date() -> None:
@@ -16,9 +18,10 @@ def test_the_reference_is_up_to_date() -> None:
 def test_every_option_and_every_setting_stands_in_it() -> None:
     text = page()
     for magic in magics().values():
-        for action in parser_of(magic)._actions:
+        for action in filter(is_shown, parser_of(magic)._actions):
             assert all(f"{name}" in text for name in action.option_strings if name.startswith("--"))
             assert help_of(action)
             assert help_of(action) in text
+    assert argparse.SUPPRESS not in text
     for name in SettingTraits.class_own_traits(config=True):
         assert f"`{name}`" in text
