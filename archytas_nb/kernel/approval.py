@@ -289,7 +289,10 @@ class Approver:
         return ""
 
     def _note_changes(self, tool: ToolState) -> str:
-        """Why a person is asked who said not to ask again; empty if they did not say so."""
+        """The change since the person said not to ask again; empty if they did not, or without one."""
+        if self._permits(tool):
+            # The text of the tool's own check asks about a call of the tool that they read.
+            return ""
         for given in (IN_NOTEBOOK, self._in_run, self._permitted):
             if changed := given.changed(self._sources, tool):
                 return f"You are asked again, because {changed} since you said not to ask again."

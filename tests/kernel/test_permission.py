@@ -280,6 +280,23 @@ def test_the_question_says_what_has_changed() -> None:
     assert "it was defined again" in person.prompts[-1]
 
 
+def test_a_question_that_the_check_asks_names_no_change() -> None:
+    reasons: list[Any] = [True, "a reason", ""]
+    names = world()
+    tool = Tool.from_function(names["change"], approve=lambda: reasons[0])
+    person = Person(NOTEBOOK, "a", "y", "y")
+    assert decided(tool, NOTEBOOK, person)
+    for asked in (1, 2):
+        reasons.pop(0)
+        assert decided(tool, NOTEBOOK, person)
+        assert person.asked == 1 + asked
+        assert "asked again" not in person.prompts[-1]
+    CHANGES["a helper's code"](names)
+    person.answers.append("y")
+    assert decided(tool, NOTEBOOK, person)
+    assert "asked again" in person.prompts[-1]
+
+
 def test_permissions_of_a_map_are_copied_to_another_process_by_name() -> None:
     import pickle
 
