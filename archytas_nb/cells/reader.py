@@ -78,7 +78,8 @@ def cells(
         raise ValueError("there are no cells: this is not a notebook")
     session = _Session(shell)
     known = _chosen(session.numbers, numbers)
-    part = MAX_CELL_CHARS if len(known) == 1 else _PART
+    # A single cell is cut as a whole: after two cuts, the number of characters left out is wrong.
+    part = MAX_READ if len(known) == 1 else _PART
     room = MAX_CELL_CHARS - _REST
     read: list[_Cell] = []
     left: list[int] = []

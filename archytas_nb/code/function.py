@@ -299,7 +299,7 @@ def _expected(value: Any, recorded: Recorded) -> str:
 def _proof(arguments: list[_Argument], expected: str) -> str:
     """A comment, because it contains a value: a model would read a docstring."""
     given = ", ".join(each.given for each in arguments) or "these data"
-    return f"# Proved for {collapse_whitespace(f'{given}: {expected}', 200)}"
+    return f"# In the run, for {collapse_whitespace(f'{given}: {expected}', 200)}"
 
 
 def _docstring(recorded: Recorded, arguments: list[_Argument]) -> str:

@@ -234,7 +234,7 @@ def test_a_run_becomes_a_tool_with_its_proof(book: Notebook, case: Any) -> None:
     assert "made" in str(book.run("%tools"))
     assert "test_made" not in str(book.run("%tools"))
     names["test_made"]()  # with the recorded arguments
-    proved = book.next[-1].partition("# Proved for ")[2].partition("\n")[0].rpartition(": ")[2]
+    proved = book.next[-1].partition("# In the run, for ")[2].partition("\n")[0].rpartition(": ")[2]
     assert proved
     assert proved not in toolbox["made"].text  # which is sent, and this is a value
     given = {name: int(each) if each.isdigit() else each for name, each in other.items()}

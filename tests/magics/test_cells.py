@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -83,6 +84,19 @@ def test_what_a_cell_displays_belongs_to_it(notebook: Kernel) -> None:
         "[4]\nfrom IPython.display import Markdown, display\ndisplay(Markdown('**bold**'))\n"
         "Output:\n**bold**\n"
     )
+
+
+@pytest.mark.parametrize("size", [100, 3_900, 5_000, 15_000])
+def test_of_one_cell_it_says_how_many_characters_are_left_out(notebook: Kernel, size: int) -> None:
+    notebook.run(f"print('w' * {size})")
+    text = notebook.run(
+        "from archytas_nb.cells import reader\nprint(reader.cells([len(In) - 2]))", wait=30
+    ).printed
+    output = text.partition("Output:\n")[2]
+    left_out = re.search(r"… ([\d,]+) characters left out …", output)
+    left = int(left_out[1].replace(",", "")) if left_out else 0
+    assert output.count("w") + left == size
+    assert (left > 0) is (size > cells.MAX_CELL_CHARS - 500)
 
 
 def test_reading_changes_nothing(notebook: Kernel) -> None:
