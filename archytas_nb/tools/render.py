@@ -439,6 +439,8 @@ class _Plain:
         try:
             if kind in (dict, list, tuple):
                 return self._container(value, kind)
+            if kind in (int, float):
+                return _json_number(value)
             return self._convert(value, kind)
         except STOPS:
             raise
@@ -449,6 +451,10 @@ class _Plain:
             self._open.discard(id(value))
 
     def _convert(self, value: Any, kind: Any) -> Any:
+        own = _own_text(value)
+        if own:
+            self.whole = False
+            return self._text(own)
         if issubclass(kind, enum.Enum):
             return self.convert(value.value)
         if issubclass(kind, str):

@@ -119,7 +119,15 @@ def test_an_object_may_define_its_own_text():
         def _repr_llm_(self):
             return "for the model too"
 
-    assert (render(Ours()).text, render(Theirs()).text) == ("for the model", "for the model too")
+    @dataclasses.dataclass
+    class Holder:
+        inside: object
+
+    for value, text in [(Ours(), "for the model"), (Theirs(), "for the model too")]:
+        assert render(value).text == text
+        for holder in ([value], (value,), {"key": value}, {"deep": [value]}, Holder(value)):
+            assert f'"{text}"' in render(holder).text
+            assert not render(holder).whole
 
 
 def test_a_value_that_contains_itself_is_rendered():
