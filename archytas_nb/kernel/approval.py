@@ -289,7 +289,7 @@ class Approver:
         return ""
 
     def _note_changes(self, tool: ToolState) -> str:
-        """The change since the person said not to ask again; empty if they did not, or without one."""
+        """The change since the person said not to ask again; empty if there is none."""
         if self._permits(tool):
             # The text of the tool's own check asks about a call of the tool that they read.
             return ""

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import builtins
 import inspect
-import operator
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -172,6 +171,7 @@ class _Before:
 
     def put_back(self) -> Iterator[str]:
         """Restore the changes of a call, and return what they were."""
+        yield from self._put_back_builtins()
         for name, value in self._attributes.items():
             if value is not _NONE and getattr(self._shell, name, _NONE) is not value:
                 setattr(self._shell, name, value)
@@ -188,15 +188,19 @@ class _Before:
                 self._namespace.setdefault(name, value)
             yield "All variables had been removed, and were put back"
 
+    def _put_back_builtins(self) -> Iterator[str]:
+        # Nothing here may use a built-in function: the code may have replaced each of them.
+        now = builtins.__dict__
+        changed = [
+            name
+            for name, value in self._builtins.items()
+            if name != "_" and now.get(name, _NONE) is not value
+        ]
+        now.update({name: self._builtins[name] for name in changed})
+        for name in changed:
+            yield f"The built-in {name} was put back"
+
     def _put_back_process(self) -> Iterator[str]:
-        now = vars(builtins)
-        is_same = len(now) == len(self._builtins) and all(
-            map(operator.is_, now.values(), self._builtins.values())
-        )
-        for name, value in () if is_same else self._builtins.items():
-            if name != "_" and vars(builtins).get(name, _NONE) is not value:
-                setattr(builtins, name, value)
-                yield f"The built-in {name} was put back"
         if self._settings is not None and _settings() != self._settings:
             for name in _settings().keys() - self._settings.keys():
                 del os.environ[name]

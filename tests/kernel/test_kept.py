@@ -134,6 +134,14 @@ def test_what_is_replaced_is_put_back_and_both_are_told(kernel: Kernel, tool: st
         assert "after 42 True False False" in printed(kernel, AFTER), what
 
 
+def test_built_in_functions_are_put_back_whichever_code_replaces(kernel: Kernel) -> None:
+    kernel.run(SETUP)
+    read = printed(kernel, "ask('python', 'builtins.vars = builtins.map = builtins.all = None')")
+    for name in ("vars", "map", "all"):
+        assert f"The built-in {name} was put back after the call" in read
+    assert "[0, 1] True" in printed(kernel, "print(list(map(int, '01')), all([]))")
+
+
 def test_what_a_call_has_left_ends_nothing_later(kernel: Kernel) -> None:
     kernel.run(SETUP)
     for what, code in LATER.items():
