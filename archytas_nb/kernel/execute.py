@@ -28,6 +28,7 @@ from archytas_nb.effects.ledger import (
     Ledger,
     current,
     kept_files,
+    noted_in,
     watched,
     working_folder,
 )
@@ -347,7 +348,8 @@ class KernelExecutor:
 
         started = time.monotonic()
         try:
-            with self._guard.paused():  # it is for the person, not part of the call
+            # It is for the person, and neither a part nor an effect of the call.
+            with self._guard.paused(), noted_in(None):
                 return preview(
                     self._tools,
                     tool,

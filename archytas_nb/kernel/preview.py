@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from archytas_nb.functions.origin import run_as_tool
 from archytas_nb.kernel.rehearsal import WORK, NotRehearsedError, rehearsed
 from archytas_nb.loop.events import Change, Preview
 from archytas_nb.namespace import Namespace
@@ -72,7 +73,8 @@ def _tried(
     error = ""
     with Transaction(None, variables, BYTES, first) as watched:
         try:
-            value = bound.run()
+            # As after the approval, also where code of a model makes the call.
+            value = run_as_tool(bound.run)
             if inspect.isawaitable(value):
                 awaited(value)
         except Exception as raised:  # noqa: BLE001 - a tool may raise anything

@@ -170,6 +170,27 @@ def test_a_tool_is_tried_like_code_and_an_edit_is_tried_again() -> None:
     assert names == {"rows": [1, 2, 3, 4]}
 
 
+def test_a_call_by_code_is_tried_as_after_its_approval_and_the_trial_is_no_effect() -> None:
+    names: Names = {"rows": [1, 2, 3, 4]}
+
+    def drop(n: int) -> int:
+        """Drop rows.
+
+        Args:
+            n: How many
+        """
+        del names["rows"][:n]
+        return len(names["rows"])
+
+    person = Reads()
+    outcome = run("drop(1)", names, person, Tool.from_function(drop, approve=True))
+    assert [each.tool for each in person.forms] == ["python", "drop"]
+    assert person.preview.error == ""
+    assert [each.name for each in person.preview.changes] == ["rows"]
+    assert outcome.effects == ()
+    assert names["rows"] == [2, 3, 4]
+
+
 @pytest.mark.parametrize(
     "code", ["while True: pass", "os._exit(1)", "raise SystemExit", "import time; time.sleep(60)"]
 )
