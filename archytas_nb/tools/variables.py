@@ -15,6 +15,7 @@ from typing import Any, NewType
 
 from archytas_nb.loop.events import VAR
 from archytas_nb.tools import paths
+from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.registry import is_tool
 from archytas_nb.words import nearest, with_article
 
@@ -187,6 +188,8 @@ def _hint(name: str, cls: Any, namespace: Mapping[str, Any], what: str) -> str:
     """A hint that lists the variables of the expected type and suggests one of them."""
     names = []
     for each in user_names(namespace):
+        if is_secret(each):
+            continue
         value = namespace[each]
         is_data = cls is not object or not is_code(value)
         if is_data and is_instance(value, cls) and not why_not_passed(each, value):

@@ -46,6 +46,15 @@ def test_an_unknown_name_lists_the_variables_of_the_type(ns):
     )
 
 
+@pytest.mark.parametrize("name", ["password_changes", "API_KEY", "db_secret"])
+def test_the_hint_names_no_variable_with_the_name_of_a_secret(ns, name):
+    ns[name] = pd.DataFrame({"a": [1]})
+    for sent in ("penguin", "n", name[:-1]):
+        (fault,) = Tool.from_function(count_rows).check({"df": sent}, ns)
+        assert "'penguins'" in fault
+        assert name not in fault
+
+
 def test_a_variable_of_another_type_is_refused(ns):
     with pytest.raises(ValueError, match="the variable 'n' is an int, expected a DataFrame"):
         resolve("n", pd.DataFrame, ns)
