@@ -439,7 +439,7 @@ class Settings:
     )
     instructions: str = _setting(
         Text(), "",
-        "Text that is added to the system prompt, or @ and the path of a file with it.",
+        "Text that the extension adds to the system prompt, or @ and the path of a file with it.",
     )
     tools: Collection[str] = _setting(
         Names(), [],
@@ -448,16 +448,16 @@ class Settings:
     )
     max_tools: int | None = _setting(
         Whole(1), 20,
-        "Above how many tools of yours the model is told only of those that fit the question best, "
-        "and finds the others with a tool, find_tools; None: it is always told of all.",
+        "With more tools of yours than this, the model reads only those that fit the question "
+        "best, and searches for others with the tool find_tools. None: it reads all.",
         optional=True,
     )
     skills: Collection[str] = _setting(
         Names(), [],
-        "Where skills are found, of which the model gets the names and reads those that it needs: "
-        "project (.agents/skills and .claude/skills in the working directory and above it, up to "
-        "the repository's), user (the same in your home directory), or paths of folders; if empty, "
-        "nowhere.",
+        "Where the extension looks for skills, whose texts the model reads if it needs them. "
+        "project: .agents/skills and .claude/skills in the working directory and above it, up to "
+        "the root of the repository. user: the same in your home directory. A path: that folder. "
+        "If empty, it looks nowhere.",
     )
     approve: Approve = _setting(
         Choice(get_args(Policy), or_function=True), "ask",
@@ -474,29 +474,29 @@ class Settings:
     )
     context: ContextName = _setting(
         Choice(get_args(ContextName)), "auto",
-        "Which variables are described below the question, with types, shapes and columns. Unless "
-        "this is none, the model also has tools to read variables. auto: mentioned with a small "
-        "model, changed with any other.",
+        "Which variables the extension describes below the question, with types, shapes and "
+        "columns. Unless this is none, the model also has tools to read variables. auto: mentioned "
+        "with a small model, changed with any other.",
     )
     values: ValuesName = _setting(
         Choice(get_args(ValuesName)), "all",
-        "What the model may learn of values: all, numbers and booleans only (scalars), only "
-        "names, types and the results of comparisons (none), or no comparisons either (strict). "
-        "Results stay in variables, whose values are filled into the answer here.",
+        "What the model may learn of values. scalars: numbers and booleans only. none: names, "
+        "types and the results of comparisons. strict: no comparisons either. Results stay in "
+        "variables, and the extension fills their values into the answer here.",
     )
     compaction: CompactionName = _setting(
         Choice(get_args(CompactionName)), "summary",
-        "What becomes of the beginning of a conversation that is too long for the model: a "
-        "summary that the model writes takes its place, or it is dropped. For small models it is "
-        "dropped.",
+        "How the extension shortens a conversation that is too long for the model. summary: a "
+        "summary that the model writes replaces the beginning. drop: it leaves the beginning out, "
+        "as it always does for small models.",
     )
     python: PythonMode = _setting(
         Choice(get_args(PythonMode)), "copy",
-        "Where the model may run code: nowhere (off), in a copy of the kernel, where it can use "
-        "all of your variables and change nothing (copy), or in the notebook itself: after asking "
-        "you (ask), immediately, so that you can see and undo its changes (undoable), or "
-        "immediately and without that (unwatched). Only the copy is a sandbox. For small models, "
-        "use the option or argument: the setting does not apply to them.",
+        "Where the model may run code. off: nowhere. copy: in a copy of the kernel, where it can "
+        "use all of your variables and change nothing. ask: in the notebook, after asking you. "
+        "undoable: in the notebook immediately; you see its changes and can undo them. unwatched: "
+        "the same, but nothing is watched. Only the copy is a sandbox. For small models, use the "
+        "option or argument: the setting does not apply to them.",
     )
     undo: bool | None = _setting(
         Flag(), None,
@@ -506,28 +506,28 @@ class Settings:
     )
     ask_before: Collection[AskBefore] = _setting(
         Choices(get_args(AskBefore)), [],
-        "Before what code of the model in the notebook you are asked: network (a connection), "
-        "process (a program that it starts or ends), delete (of what was there before), outside "
-        "(a change outside of the working folder and folders). It stops honest code but is not a "
-        "sandbox.",
+        "Before which acts of the model's code in the notebook the extension asks you. network: a "
+        "connection. process: starting or ending a program. delete: removing what was there "
+        "before. outside: a change outside of the working folder and folders. This stops honest "
+        "code but is not a sandbox.",
     )
     folders: Collection[str] = _setting(
         Names(), [],
         "Folders besides the working folder in which code of the model may write without a "
-        "question, and in which changes by other programs are looked for.",
+        "question, and in which the extension looks for changes by other programs.",
     )
     file_bounds: Mapping[str, Any] = _setting(
         Bounds(FILE_BOUNDS, '{"file": 1000000}'), {},
-        "How much is kept of files, so that their changes can be undone, where it differs from "
-        "64,000,000 bytes of one file, 512,000,000 bytes of all, and a look at 5,000 entries of "
-        "the folders: a dict with some of file, all and entries, such as {'file': 1000000}; as "
-        "JSON in the environment variable.",
+        "How much the extension keeps of files, to undo their changes. By default, it keeps "
+        "64,000,000 bytes of one file (file) and 512,000,000 bytes of all (all), and looks at "
+        "5,000 entries of the folders (entries). A dict with some of these, such as {'file': "
+        "1000000}; as JSON in the environment variable.",
     )
     preview: float | None = _setting(
         Number(0.001, 1e9), 2.0,
-        "Maximum number of seconds for a preview: before you are asked about a call, it is tried "
-        "in a copy of the kernel that can change nothing, and you see what it did there; None for "
-        "no previews.",
+        "Maximum number of seconds for a preview; None for no previews. Before the extension asks "
+        "you about a call, it tries the call in a copy of the kernel that can change nothing, and "
+        "shows you the effects there.",
         optional=True,
     )
     max_steps: int = _setting(
@@ -556,9 +556,9 @@ class Settings:
     )
     program_bounds: Mapping[str, Any] = _setting(
         Bounds(BOUNDS, '{"seconds": 30}'), {},
-        "What one program of the model may use, where it differs from 1,000 calls, 5 seconds of "
-        "computing, 100,000,000 bytes of memory and 200 nested calls of functions: a dict with "
-        "some of calls, seconds, memory and depth, such as {'seconds': 30}; as JSON in the "
+        "How much one program of the model may use. By default, these are 1,000 calls (calls), 5 "
+        "seconds of computing (seconds), 100,000,000 bytes of memory (memory) and 200 nested calls "
+        "of functions (depth). A dict with some of these, such as {'seconds': 30}; as JSON in the "
         "environment variable.",
     )
     # fmt: on
@@ -650,9 +650,9 @@ _OTHERS = (
     ),
     Setting(
         "api", "model", Choice(get_args(ApiName)), "auto",
-        "Which API of an OpenAI-compatible endpoint is used: chat completions (chat) or the "
-        "Responses API (responses). auto: the Responses API for OpenAI's reasoning models and "
-        "where an endpoint asks for it, else chat completions.",
+        "Which API of an OpenAI-compatible endpoint the extension uses: chat completions (chat) or "
+        "the Responses API (responses). auto: the Responses API for OpenAI's reasoning models and "
+        "where an endpoint asks for it, otherwise chat completions.",
     ),
     Setting(
         "effort", "model", Choice(get_args(EffortName)), "auto",
@@ -670,15 +670,16 @@ _OTHERS = (
     ),
     Setting(
         "ask_with", "notebook", Choice(("auto", "controls", "input")), "auto",
-        "How you are asked during a run: with buttons and fields (controls), or with a line to "
-        "type (input). auto: with controls where they work while a cell runs, as in JupyterLab "
-        "and Notebook 7 with ipykernel 7, else with a line. controls: the same, but look before "
-        "each question whether they work now.",
+        "How the extension asks you during a run. controls: with buttons and fields; before each "
+        "question, it looks whether they work now. input: with a line to type. auto: with controls "
+        "where they work while a cell runs, as in JupyterLab and Notebook 7 with ipykernel 7, "
+        "otherwise with a line.",
     ),
     Setting(
         "ask_timeout", "notebook", Number(1, 1e9), None,
-        "Seconds after which a call that waits for you with buttons is not run, and a question of "
-        "the agent stays without an answer; None waits for as long as you take.", optional=True,
+        "Seconds that a call or a question waits for your answer with buttons. After that, the "
+        "call is not run, and the model reads that nobody answered. None: it waits for as long as "
+        "you take.", optional=True,
     ),
     Setting(
         "timeout", "model", Number(0.001, 1e9), 300.0,
@@ -699,13 +700,14 @@ _OTHERS = (
     ),
     Setting(
         "trace", "notebook", Choice(get_args(TraceName)), "folded",
-        "How the steps of a question are shown in a notebook: folded into one line above the "
-        "answer, open (steps), or not at all (off). Calls that failed in the end, that you refused "
-        "or edited, and what has changed are in view in any case.",
+        "How a notebook shows the steps of a question. folded: in one line above the answer. "
+        "steps: open. off: not at all. In any case, you see calls that failed in the end, calls "
+        "that you refused or edited, and changes.",
     ),
     Setting(
         "cassette", "process", Text(), "",
-        "The file in which model replies are recorded and from which they are replayed.",
+        "The file in which the extension records the replies of models, and from which it replays "
+        "them.",
     ),
     Setting(
         "cassette_mode", "process", Choice(("auto", "replay", "record", "off")), "auto",
@@ -713,14 +715,14 @@ _OTHERS = (
     ),
     Setting(
         "telemetry", "process", Choice(("off", "on", "contents")), "off",
-        "Whether runs, requests, calls and maps are spans of OpenTelemetry (extra otel). on: only "
-        "names, numbers and classes of errors. contents: also the texts of questions, messages, "
-        "arguments, results and answers, unless values is not all.",
+        "Whether the extension describes runs, requests, calls and maps in spans of OpenTelemetry "
+        "(extra otel). on: only names, numbers and classes of errors. contents: also the texts of "
+        "questions, messages, arguments, results and answers, unless values is not all.",
     ),
     Setting(
         "discover", "model", Flag(), default=True,
-        text="If no endpoint is configured, look for a model server on this machine; you are asked "
-        "once before it is used.",
+        text="If no endpoint is configured, look for a model server on this machine; the extension "
+        "asks you once before it uses one.",
     ),
     Setting(
         "warm", "notebook", Flag(), default=False,

@@ -76,7 +76,7 @@ AGENT_FLAGS = (
     _switch(
         "--plan",
         "Have the model write a plan of at most ten steps, which you edit or approve before "
-        "anything is run. The trace ticks the steps off and says what was done otherwise.",
+        "anything runs. The trace ticks the steps off and reports calls that differ from the plan.",
     ),
     _switch(
         "--background",
@@ -130,19 +130,21 @@ MAP_FLAGS = (
     _value("NAME", "Use this model, or the model in this variable.", "-m", "--model"),
     _value(
         "N",
-        "Maximum number of rows asked at a time (8).",
+        "Maximum number of rows that the map asks about at the same time (8).",
         "--workers",
         type=integer,
         default=8,
     ),
     _value("COST", "Maximum cost: 3 (USD) or '500000 tokens'; by default unlimited.", "--budget"),
     _value("N", "Maximum requests per minute; by default unlimited.", "--rpm", type=number),
-    _value("PATH", f"The file in which results are stored ({STORE}).", "--store", default=STORE),
+    _value(
+        "PATH", f"The file in which the map stores results ({STORE}).", "--store", default=STORE
+    ),
     argument(
         "--retry",
         action="store_true",
-        help="Ask again about rows for which a tool that is not pure may have run in another "
-        "process that was lost (status unknown), without asking you.",
+        help="Run rows with the status unknown again, without asking you: in another process that "
+        "was lost, a tool that is not pure may have run for them.",
     ),
     argument(
         "--plan",
@@ -151,14 +153,14 @@ MAP_FLAGS = (
         metavar="auto",
         const=True,
         default=False,
-        help="Have the model write one program for all rows, which is tried on a sample; rows that "
-        "it does not answer are asked one by one. --plan auto does so only if the prompt names a "
-        "column and there are tools, and asks row by row if the plan cannot be used.",
+        help="Have the model write one program for all rows, and try it on a sample. The map asks "
+        "the model about the other rows one by one. With --plan auto, it plans only if the prompt "
+        "names a column and there are tools, and asks row by row if it cannot use the plan.",
     ),
     _value(
         "N",
-        "Rows of one request at most (1). With more, some rows are asked one by one first, to "
-        "compare; where an answer differs, fewer are asked together.",
+        "Maximum number of rows in one request (1). With more, the map first asks about some rows "
+        "one by one, to compare; if an answer differs, it asks about fewer together.",
         "--rows",
         type=integer,
         default=1,
@@ -167,20 +169,22 @@ MAP_FLAGS = (
         "--when",
         choices=("now", "batch"),
         default="now",
-        help="When the rows are sent: batch sends them through the batch API of the endpoint, at "
-        "half the price, and the answers come within a day. An interrupt cancels the batch; if the "
-        "kernel ends, run the cell again.",
+        help="When to send the rows. batch: through the batch API of the endpoint, at half the "
+        "price; the answers come within a day. An interrupt cancels the batch; if the kernel ends, "
+        "run the cell again.",
     ),
     _value(
         "N",
-        "Rows of a plan, or of --rows, that are also asked one by one, to compare (10).",
+        "Number of rows that the map also asks about one by one, to compare, with --plan or "
+        "--rows (10).",
         "--verify",
         type=amount,
         default=10,
     ),
     _value(
         "SHARE",
-        "Largest share of rows of a plan that is asked one by one without asking you (0.2).",
+        "With --plan: the largest share of rows that the map asks about one by one without asking "
+        "you first (0.2).",
         "--max-fallback",
         type=share,
         default=0.2,
