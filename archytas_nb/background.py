@@ -40,10 +40,17 @@ class CellChanges:
     others, whether the name has another object. A cell may run another one: at each begin and end,
     it is noted what has changed since the last.
 
+        between cells ──begun──▶ in a cell ──ended──▶ between cells
+                                   └─begun, ended─┘   a cell that runs another one, or waits for
+                                                      the run, whose changes are not the cell's
+
     Args:
         namespace: The variables.
-        known: Returns the names of those that the run knows.
+        known: Returns the names of those whose content is always compared.
         note: Called with the names that a cell has changed.
+
+    Attributes:
+        changed: All names that cells have changed so far.
     """
 
     def __init__(
@@ -57,6 +64,7 @@ class CellChanges:
         self._note = note
         self._objects: dict[str, int] | None = None  # before the first cell
         self._contents: dict[str, Any] = {}
+        self.changed: set[str] = set()
         self.is_running = False  # a cell, which may wait in its middle
 
     def begun(self, info: Any = None) -> None:
@@ -81,12 +89,13 @@ class CellChanges:
 
     def _compare(self) -> None:
         """Note what has changed since the last look."""
-        if self._objects is None:  # the cell that ends is the one that has asked
+        if self._objects is None:
             return
         changed = {name for name, each in self._contents.items() if self._content(name) != each}
         after = self._ids()
         others = (self._objects.keys() | after.keys()) - self._contents.keys()
         changed |= {name for name in others if self._objects.get(name) != after.get(name)}
+        self.changed |= changed
         self._note(changed)
 
     def _ids(self) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -419,6 +420,101 @@ def test_an_error_of_the_model_ends_the_run_and_frees_the_conversation(kernel: K
     # After several questions in the background.
     assert kernel.run("%unload_ext archytas_nb").status == "ok"
     assert kernel.run("%load_ext archytas_nb").status == "ok"
+
+
+@pytest.mark.parametrize("cell", ["n = 'mine'", "n.append(2)", "m.append(2)", "del n"])
+def test_a_variable_that_a_cell_changes_meanwhile_is_kept_and_that_is_told(
+    kernel: Kernel, cell: str
+) -> None:
+    kernel.run("n = m = [1]")
+    begin(kernel, "--background --out n Count!", '("final_answer", "Five.")')
+    kernel.run(cell)
+    kernel.run("go.set()")
+    waited = kernel.run("%agent_runs --wait", wait=60)
+    assert "n was kept" in waited.result
+    # All three are where the answer can be seen: the line of the next cell, the list, the trace.
+    assert "n was kept" in waited.printed
+    assert "n was kept" in trace_of(kernel)
+    assert "Five." not in kernel.run("print(globals().get('n'))").printed
+    place = re.search(r"Out\[\d+\]\.output", waited.result)
+    assert place is not None
+    assert kernel.run(f"print({place[0]})").printed == "Five.\n"
+
+
+def trace_of(kernel: Kernel) -> str:
+    """The last trace as text, as its updates have left it."""
+    return kernel.run(
+        "from archytas_nb.trace.text import plain; from archytas_nb.trace.html import html\n"
+        "import gc; from archytas_nb.trace.live import TraceView\n"
+        "views = [each.view for each in gc.get_objects() if isinstance(each, TraceView)]\n"
+        "print(*[html(each) for each in views if each.question == 'Count!'])"
+    ).printed
+
+
+def test_the_rest_of_the_cell_that_asks_is_a_cell_like_others(kernel: Kernel) -> None:
+    kernel.run("x = 1; go.clear(); script = Held(('bump', {'by': 2}), ('final_answer', 'ok'))")
+    ask = "%agent --model script --background --context all --python off What is x?"
+    kernel.run(f"{ask}\nx = 50", person=True, cell_id="rest")
+    kernel.run("go.set()")
+    assert "answered" in kernel.run("%agent_runs --wait", wait=60).result
+    assert kernel.run("print(x)").printed == "50\n"
+    told = kernel.run("print(script.asked[-1].messages[-1]['content'])").printed
+    assert "changed x" in told
+    kernel.run("x = 1")
+
+
+def test_no_call_runs_while_the_cell_that_asks_waits_in_its_middle(kernel: Kernel) -> None:
+    kernel.run("x = 1; go.set(); script = Held(('bump', {'by': 2}), ('final_answer', 'ok'))")
+    ask = "%agent --model script --background Add two!"
+    waits = "import asyncio\nbefore = x\nawait asyncio.sleep(0.5)\nprint(before, x)"
+    assert kernel.run(f"{ask}\n{waits}", person=True, cell_id="waits").printed == "1 1\n"
+    kernel.run("%agent_runs --wait", wait=60)
+    assert kernel.run("print(x)").printed == "3\n"
+    kernel.run("x = 1")
+
+
+def test_a_cell_that_waits_has_changed_only_what_it_changed_before(kernel: Kernel) -> None:
+    kernel.run("n = 0")
+    replies = ['("bump", {"by": 2})', '("bump", {"by": 3})', '("final_answer", "Six.")']
+    begin(kernel, "--background --out n To x, twice!", *replies)
+    waited = kernel.run("n = 'mine'\ngo.set()\n%agent_runs --wait", wait=60)
+    assert "n was kept" in waited.result
+    assert kernel.run("print(x, n)").printed == "6 mine\n"
+    assert "changed x" not in kernel.run("print(script.asked[-1].messages)").printed
+    kernel.run("x = 1")
+
+
+def cells_added(cell: Any) -> list[str]:
+    payloads = cell.reply.get("payload", [])
+    return [each["text"] for each in payloads if each["source"] == "set_next_input"]
+
+
+def test_the_code_of_an_answer_is_added_by_the_next_cell_that_adds_none_itself(
+    kernel: Kernel,
+) -> None:
+    answer = "Here:\\n```python\\nprint(1)\\n```"
+    begin(kernel, "--background --cell Write!", f'("final_answer", "{answer}")')
+    kernel.run("go.set()")
+    adds = "get_ipython().set_next_input('own', replace=False)"
+    waited = kernel.run(f"{adds}\n%agent_runs --wait", wait=60)
+    assert cells_added(waited) == ["own"]
+    assert cells_added(kernel.run("1")) == ["print(1)"]
+    assert cells_added(kernel.run("1")) == []
+    begin(kernel, "--background --cell Write!", *['("final_answer", "None.")'] * 2)
+    kernel.run("go.set()")
+    waited = kernel.run("%agent_runs --wait", wait=60)
+    assert cells_added(waited) == []
+    assert "no cell was added" in waited.result
+
+
+def test_a_run_that_failed_leaves_its_variable_and_says_so(kernel: Kernel) -> None:
+    kernel.run("n = 'mine'")
+    begin(kernel, "--background --out n Fail!", "RuntimeError('no model')")
+    kernel.run("go.set()")
+    waited = kernel.run("%agent_runs --wait", wait=60)
+    assert "n was not changed" in waited.result
+    assert "✗" in waited.printed
+    assert kernel.run("print(n)").printed == "mine\n"
 
 
 def test_a_restart_of_the_kernel_ends_the_run(kernel: Kernel) -> None:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 _FIX = "Why did cell [{number}] fail? Explain it in one or two sentences, and correct the cell."
 """The question of `%agent_fix`."""
+_NO_CODE = "The answer has no block of Python code: no cell was added"
 _log = logging.getLogger("archytas_nb")
 
 
@@ -597,7 +598,7 @@ class ArchytasNB(SettingTraits, Magics):
     ) -> Run:  # fmt: skip
         """Begin a question in the background."""
         from archytas_nb.loop.record import Inbox
-        from archytas_nb.magics.background import Background
+        from archytas_nb.magics.background import Background, Outcome
         from archytas_nb.trace.live import TraceView
 
         if self._background is None:
@@ -616,12 +617,24 @@ class ArchytasNB(SettingTraits, Magics):
                 place=sign.take(),
             )
 
-        def ended(run: Run) -> None:
+        def ended(run: Run, changed: Collection[str]) -> Outcome:
             run.show("all")
-            if out is not None and run.status == "answered":
+            code = self._code_of(run) if args.cell else ""
+            notes = []
+            if args.cell and not code:
+                notes.append(_NO_CODE)
+            if out is not None and run.status != "answered":
+                notes.append(f"{out} was not changed")
+            elif out is not None and out in changed:
+                notes.append(f"{out} was kept, because a cell has changed it meanwhile")
+                if self.shell.user_ns.get("Out", {}).get(cell.number) is run:
+                    notes.append(f"the answer is Out[{cell.number}].output")
+            elif out is not None:
                 self._assign(out, run)
+            return Outcome("; ".join(notes), code)
 
-        run = self._background.begin(setup, asked, asking, view, ended)
+        watched = () if out is None else (out,)
+        run = self._background.begin(setup, asked, asking, view, ended, watched)
         run.show("nothing")
         return run
 
@@ -669,15 +682,20 @@ class ArchytasNB(SettingTraits, Magics):
 
     def _add_cell(self, run: Run) -> None:
         """Put the code of an answer into a new cell below; say so if there is none."""
-        from archytas_nb.trace.safe import last_python_block
-
-        code = ""
-        if not run.incomplete:  # a part of a cell is not a cell
-            code = last_python_block(run.answer)
+        code = self._code_of(run)
         if code:
             self.shell.set_next_input(code, replace=False)
         else:
-            print("The answer has no block of Python code: no cell was added.")  # noqa: T201
+            print(f"{_NO_CODE}.")  # noqa: T201
+
+    @staticmethod
+    def _code_of(run: Run) -> str:
+        """The code of an answer, for a cell; empty if there is none."""
+        from archytas_nb.trace.safe import last_python_block
+
+        if run.incomplete:  # a part of a cell is not a cell
+            return ""
+        return last_python_block(run.answer)
 
     def _assign(self, name: str, run: Run) -> None:
         """Assign the answer to a variable, so that it can be undone with the run."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from IPython.core.error import UsageError
 
@@ -16,6 +17,7 @@ from archytas_nb.kernel.main_thread import MainThread
 from archytas_nb.loop.events import ApprovalForm, UserQuestion
 from archytas_nb.loop.stop import Stop
 from archytas_nb.magics.overview import TextResult
+from archytas_nb.namespace import cells_of
 from archytas_nb.run import Run
 from archytas_nb.trace import front_end
 from archytas_nb.trace.controls import Controls
@@ -44,6 +46,18 @@ class PersonWithButtons:
         return self._controls.ask(prompt, form)
 
 
+class Outcome(NamedTuple):
+    """What an ended question leaves to the person.
+
+    Attributes:
+        note: What they have to know besides the answer.
+        code: The code of a cell to add, which only the reply to a cell can carry.
+    """
+
+    note: str = ""
+    code: str = ""
+
+
 @dataclass
 class Begun:
     """A question in the background.
@@ -52,11 +66,15 @@ class Begun:
         cell: The number of the cell that asked.
         running: Its run.
         inbox: What the person tells it.
+        changes: What cells change meanwhile.
+        outcome: What it leaves to the person.
     """
 
     cell: int
     running: BackgroundRun
     inbox: BackgroundInbox
+    changes: CellChanges
+    outcome: Outcome = field(default_factory=Outcome)
 
     @property
     def line(self) -> str:
@@ -65,7 +83,18 @@ class Begun:
         question = collapse_whitespace(run.question, 60)
         state = "running" if not self.running.is_over else run.status
         answer = f": {collapse_whitespace(run.answer, 60)}" if run.answer else ""
-        return f"cell {self.cell} · {state} · {clock(run.seconds)} · {question}{answer}"
+        note = f" · {self.outcome.note}" if self.outcome.note else ""
+        return f"cell {self.cell} · {state} · {clock(run.seconds)} · {question}{answer}{note}"
+
+    def wait(self) -> None:
+        """Wait for its end in a cell: what the run changes meanwhile, the cell has not changed."""
+        if self.running.is_over:
+            return
+        self.changes.ended()
+        try:
+            self.running.wait()
+        finally:
+            self.changes.begun()
 
 
 class Background:
@@ -81,6 +110,7 @@ class Background:
         self._history = history
         self._begun: list[Begun] = []
         self._ended: list[Begun] = []  # of which the person was not told yet
+        self._with_code: list[Begun] = []  # whose cells were not added yet
         self._registered: list[tuple[str, Callable[..., Any]]] = []
 
     def begin(
@@ -89,7 +119,8 @@ class Background:
         question: Question,
         asking: Asking,
         view: Callable[[BackgroundInbox], TraceView],
-        on_end: Callable[[Run[Any]], object],
+        on_end: Callable[[Run[Any], Collection[str]], Outcome],
+        watched: Collection[str] = (),
     ) -> Run[Any]:
         """Begin a question; it is prepared now, and goes on between cells.
 
@@ -98,7 +129,9 @@ class Background:
             question: The question.
             asking: Its place in the conversation.
             view: Makes its trace.
-            on_end: Called with its run when it has ended, between cells.
+            on_end: Called with its run when it has ended, between cells, and with the variables
+                that cells have changed meanwhile.
+            watched: Variables that are not the run's, whose change it has to know then.
         """
         run = Run[Any](question.exchange.question, _is_typed=question.is_typed)
         stopped = Stop()
@@ -108,7 +141,7 @@ class Background:
             return known_to(run, () if context is None else context.names)
 
         inbox = BackgroundInbox(known)
-        changes = CellChanges(setup.variables, known, inbox.note)
+        changes = CellChanges(setup.variables, lambda: known().union(watched), inbox.note)
         main = MainThread(lambda: changes.is_running)
         shown = view(inbox)
         executor = partial(notebook_executor, inbox=inbox, user=PersonWithButtons())
@@ -120,7 +153,11 @@ class Background:
             self._unregister()
             self._history.end(asking, run)
             self._ended.append(begun)
-            on_end(run)
+            begun.outcome = on_end(run, changes.changed)
+            if begun.outcome.note:
+                shown.note(begun.outcome.note)
+            if begun.outcome.code:
+                self._with_code.append(begun)
 
         try:
             running = BackgroundRun(run, events, main, stopped, ended)
@@ -128,7 +165,9 @@ class Background:
             self._history.end(asking, run)
             shown.close()
             raise
-        begun = Begun(asking.cell.number, running, inbox)
+        # The rest of the cell that asks is a cell like others: it runs while the model is asked.
+        changes.begun(SimpleNamespace(raw_cell=cells_of(self._shell)[-1]))
+        begun = Begun(asking.cell.number, running, inbox, changes)
         inbox.on_stop = running.stop
         self._begun.append(begun)
         self._register("pre_run_cell", changes.begun)
@@ -145,7 +184,7 @@ class Background:
     def wait(self) -> TextResult:
         """Wait until none is running; their calls run in this cell meanwhile."""
         for each in self._begun:
-            each.running.wait()
+            each.wait()
         return self.runs()
 
     def stop(self) -> TextResult:
@@ -155,13 +194,22 @@ class Background:
             raise UsageError("no question is running in the background")
         for each in running:
             each.inbox.stop()
-            each.running.wait()
+            each.wait()
         return self.runs()
 
     def _tell(self, *_: Any) -> None:
-        """Say below the next cell that a question has ended."""
+        """Say below the next cell that a question has ended, and add the cell with its code."""
         while self._ended:
-            print(f"✓ {self._ended.pop(0).line}")  # noqa: T201
+            ended = self._ended.pop(0)
+            mark = "✓" if ended.running.run.status == "answered" else "✗"
+            print(f"{mark} {ended.line}")  # noqa: T201
+        payloads = self._shell.payload_manager.read_payload()
+        # A reply carries one cell at most, and that which has just run may have added one itself.
+        has_cell = any(each["source"] == "set_next_input" for each in payloads)
+        if self._with_code and not has_cell:
+            begun = self._with_code.pop(0)
+            self._shell.set_next_input(begun.outcome.code, replace=False)
+            print(f"The code of the answer to cell {begun.cell} is in the cell below.")  # noqa: T201
 
     def _register(self, event: str, callback: Callable[..., Any]) -> None:
         if (event, callback) not in self._registered:

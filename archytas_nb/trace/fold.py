@@ -170,6 +170,11 @@ def _judged(view: RunView, last: StepView, verdict: ev.Verdict) -> RunView:
     return replace(_with_last(view, last), typed=is_typed, table=table_of(verdict.value, MAX_ROWS))
 
 
+def with_note(view: RunView, text: str) -> RunView:
+    """A run with what a person has to know besides its answer."""
+    return _noted(view, view.steps[-1] if view.steps else StepView(0), "kept", text)
+
+
 def _with_last(view: RunView, step: StepView) -> RunView:
     if not view.steps and step.empty and step.reply is None:
         return view

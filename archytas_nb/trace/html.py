@@ -310,13 +310,13 @@ def _details_of(view: RunView) -> str:
 
 
 def _in_view(view: RunView) -> Html | None:
-    """The calls that a reader sees without unfolding, each on a line."""
-    rows = []
+    """The notes and calls that a reader sees without unfolding, each on a line."""
+    rows = [element("div", f"{note.mark} {note.title}") for note in view.untold]
     for call, times in view.in_view[:_CALLS_IN_VIEW]:
         mark = "✎" if call.edited and call.status == "done" else views.MARKS[call.status]
         row = _row_of(mark_html(mark), " ", *_summary_of(call), _times(times))
         rows.append(element("div", row, class_=_LINE_CLASS))
-    more = len(view.in_view) - len(rows)
+    more = len(view.in_view) - _CALLS_IN_VIEW
     if more > 0:
         rows.append(element("div", f"… {count(more, 'more call')} …", style=DIM))
     return element("div", *rows, style=f"{CALL};font-size:.92em") if rows else None

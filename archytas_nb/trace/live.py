@@ -39,7 +39,7 @@ from archytas_nb.trace import bundle, front_end, header, reopened
 from archytas_nb.trace import html as draw
 from archytas_nb.trace.activity import Activity, Streamed
 from archytas_nb.trace.copy_button import copy_buttons
-from archytas_nb.trace.fold import advance, fold, with_outcomes
+from archytas_nb.trace.fold import advance, fold, with_note, with_outcomes
 from archytas_nb.trace.form_page import page_script
 from archytas_nb.trace.html import (
     CLASSES,
@@ -204,6 +204,12 @@ class TraceView:
             details: What was restored and kept.
         """
         self.view = replace(self.view, undone=(tidy(line), *map(tidy, details)) if line else ())
+        if isinstance(self._layer, LiveLayer):
+            self._layer.redraw(self.view)
+
+    def note(self, text: str) -> None:
+        """Show in the finished trace what a person has to know besides the answer."""
+        self.view = with_note(self.view, text)
         if isinstance(self._layer, LiveLayer):
             self._layer.redraw(self.view)
 

@@ -33,6 +33,7 @@ _TITLES = {
     "repair": "",  # how a reply was read matters only when the step is unfolded
     "protocol": "",
 }
+_UNTOLD = ("late", "kept")
 CODE_ARGUMENTS = {"code", "python", "script", "source"}
 """Names of arguments that are Python code."""
 UNUSABLE = "the reply could not be used"
@@ -489,6 +490,11 @@ class RunView:
                     first, number = found.get(call.likeness, (call, 0))
                     found[call.likeness] = first, number + 1
         return list(found.values())
+
+    @property
+    def untold(self) -> list[Note]:
+        """The notes that a reader sees without unfolding: of what the answer does not know."""
+        return [note for step in self.steps for note in step.notes if note.kind in _UNTOLD]
 
     def is_corrected(self, step: StepView) -> bool:
         """Whether what failed in a step did not matter in the end.

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archytas_nb.loop.events import Output
+from archytas_nb.loop.events import Notice, Output
 from archytas_nb.trace import html as page_module
 from archytas_nb.trace import safe
-from archytas_nb.trace.fold import fold
+from archytas_nb.trace.fold import fold, with_note
 from archytas_nb.trace.html import PageLimits, html, step_html
 from archytas_nb.trace.safe import Table, markdown
 from tests.chromium import CHROMIUM, FLAGS, needs_chromium
@@ -47,6 +47,16 @@ def test_all_steps_are_folded_into_one_line_and_an_error_that_was_corrected_is_n
     assert "2 calls · 1 corrected · " in html(view)
     running = replace(view, ending=None)
     assert html(running).count("<summary") == 2
+
+
+def test_what_the_answer_does_not_know_is_seen_without_unfolding() -> None:
+    notice = Notice("late", "a cell has changed x")
+    view = fold("q", [*call(1, "read", {}, "1"), notice, *answer(2, "It is 1.")])
+    view = with_note(view, "n was kept")
+    folded = re.sub(r"<details.*?</details>", "", html(view), flags=re.DOTALL)
+    for page in (folded, html(replace(view, trace="off"))):
+        assert "a cell has changed x" in visible(page)
+        assert "n was kept" in visible(page)
 
 
 def test_what_a_person_sees_first_is_the_line_then_the_answer_the_figures_and_the_changes() -> None:
