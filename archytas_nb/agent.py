@@ -67,7 +67,7 @@ from archytas_nb.loop.model import (
     Model,
     is_model,
 )
-from archytas_nb.loop.record import Exchange, Inbox
+from archytas_nb.loop.record import Exchange, Inbox, StepRecord
 from archytas_nb.namespace import Namespace
 from archytas_nb.prepare import (
     VALUES_ARE_HIDDEN,
@@ -160,6 +160,7 @@ class AgentTools(Toolbox):
     remove = disable = enable = refresh = restore = _refuse  # type: ignore[assignment]
 
 
+_LEFT = "(Another model worked on this before you. This could not be undone: {}.)"
 _asked: ContextVar[frozenset[int]] = ContextVar("asked", default=frozenset())
 """The agents that answer questions of others now, by the ids of their setups."""
 
@@ -561,7 +562,8 @@ class Agent:
             question: The question.
             output_type: The required type of the answer, any type that a tool's argument may have;
                 the value is then in ``run.output``. None for text.
-            then: The model that is asked in place of this one where the answer is unsure.
+            then: The model that is asked in place of this one where the answer is unsure. Changes
+                of variables and files by the first one are undone before; of others it is told.
             until: A function that gets the answer (with a type, its value) and returns what is
                 wrong with it, for the model to read, or an empty string; or True or False. An
                 AssertionError, ValueError, LookupError or ArithmeticError rejects the answer too;
@@ -598,22 +600,39 @@ class Agent:
             TypeError: There is no such option.
         """
         refuse_await("await agent.arun(…)")
+        run = self._run(question, output_type, options, is_watched=then is not None)
+        if then is None or run.status != ev.UNSURE:
+            return run
+        left = _undone(run)
+        said = _LEFT.format("; ".join(left)) if left else ""
+        self.forget_last()
+        others: dict[str, Any] = {**options, "model": then, "unsure": None}
+        return self._run(question, output_type, others, said=said)
+
+    __call__ = run
+
+    def _run(
+        self,
+        question: str,
+        output_type: Any,
+        options: Any,
+        *,
+        is_watched: bool = False,
+        said: str = "",
+    ) -> Run[Any]:
+        """Ask a question; with `is_watched` so that its changes can be undone.
+
+        `said` is told to the model with it.
+        """
         run = _new_run(question, output_type)
         try:
-            _, events = self._read(run, output_type, options)
+            _, events = self._read(run, output_type, options, is_watched=is_watched, said=said)
             with _progress(question, options) as line:
                 for _ in events((*options.get("observers", ()), *line)):
                     pass
         except KeyboardInterrupt:
             raise run.interrupt() from None
-        run.checked()
-        if then is not None and run.status == ev.UNSURE:
-            self.forget_last()
-            others: dict[str, Any] = {**options, "model": then, "unsure": None}
-            return self.run(question, output_type=output_type, **others)
-        return run
-
-    __call__ = run
+        return run.checked()
 
     @takes_options
     def stream(
@@ -916,9 +935,22 @@ class Agent:
     # ── private ───────────────────────────────────────────────────────────────────────────────────
 
     def _read(
-        self, run: Run[Any], output_type: Any, options: Options
+        self,
+        run: Run[Any],
+        output_type: Any,
+        options: Options,
+        *,
+        is_watched: bool = False,
+        said: str = "",
     ) -> tuple[RunSetup, Callable[[Sequence[Observer]], Events]]:
         """Read the question of a run and its options; nothing is sent yet.
+
+        Args:
+            run: The run.
+            output_type: The type of its answer.
+            options: Its options.
+            is_watched: Whether its changes are watched, unless the agent has `undo` switched off.
+            said: What the model is told with the question; empty for nothing.
 
         Returns:
             What it is asked with, and what asks it: the events of the run for some observers.
@@ -929,6 +961,8 @@ class Agent:
                     "Agent.run()", name, ["output_type", *Options.__annotations__]
                 )
         setup = self._setup.for_question(options)
+        if is_watched and setup.settings.undo is None:
+            setup = setup.but(undo=True)
         given: dict[str, Any] = {**options}
         about = {
             name: given[name] for name in ("until", "images", "origin", "code") if name in given
@@ -940,6 +974,9 @@ class Agent:
         unsure = options.get("unsure")
         if unsure is not None:
             run.require_confidence(unsure, question.exchange)
+        if said:
+            question.exchange.steps.append(StepRecord(said=said))
+            run.events.append(ev.Notice("told", said))
         self._conversation.begin(question.exchange, run)
         if self.inbox.is_closed:  # it is that of an earlier question
             self.inbox = Inbox()
@@ -968,6 +1005,13 @@ def _show_calls(caller: CurrentRun, name: str, event: ev.Event) -> None:
         for call in event.calls:
             text = f"{name}: {call_view(call).signature(100)}\n"
             caller.host.show(ev.Delta("output", text))
+
+
+def _undone(run: Run[Any]) -> list[str]:
+    """Undo what a run has changed; returns what remains of that, each in words."""
+    # Of single variables that nobody can look into, it is not known whether they have changed.
+    unseen = [each for each in run.diff.not_watched if each.name]
+    return [str(each) for each in run.undo() if each not in unseen]
 
 
 def _new_run(question: str, output_type: Any) -> Run[Any]:

@@ -389,6 +389,12 @@ class Map:
         """The keys of what else is asked with the same model, tools, instructions and type."""
         return keys_of(abouts, salts, self.tools, *self._same, *parts)
 
+    def share(self, other: Map) -> None:
+        """Have the budget, the rate, the stop and the ledger of a map before this one."""
+        other.limiter.spent += self.limiter.spent
+        self.limiter = other.limiter
+        self.ledger = other.ledger
+
     def know(self, keys: Sequence[str]) -> None:
         """Read what the file has for these keys, too."""
         found = stored(self._path, [key for key in keys if key not in self._found])

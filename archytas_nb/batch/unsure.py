@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from archytas_nb.batch.store import RowResult
+from archytas_nb.batch.store import OPEN, RowResult
 from archytas_nb.errors import argument_error
 from archytas_nb.loop.events import UNSURE, UserQuestion
 from archytas_nb.loop.odds import (
@@ -127,7 +127,7 @@ class Sure:
             for at, (other, value) in zip(places, others, strict=False):
                 results[at] = _with_costs(other, results[at])
                 values[at] = value
-                if other.status != UNSURE:
+                if other.status not in (UNSURE, OPEN.status):
                     by[at] = "then"
         return results, values, by
 
@@ -140,8 +140,12 @@ class Sure:
         if self._then == PERSON:
             yield from _by_person(asked, questions)
             return
+        if asked.limiter.reason:  # nothing more is asked
+            return
         setup = replace(asked.setup, choice=ModelChoice(self._then), wants_odds=False)
-        yield from zip(*Map(setup, questions, **options).results(), strict=True)
+        others = Map(setup, questions, **options)
+        others.share(asked)
+        yield from zip(*others.results(), strict=True)
 
 
 def confidence_of(asked: Map, result: RowResult) -> float | None:

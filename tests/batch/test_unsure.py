@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,6 +71,34 @@ def test_another_model_answers_what_is_unsure() -> None:
     assert found["by"].tolist() == ["agent", "then", "agent", "then"]
     assert found["tokens"].tolist() == [10, 20, 10, 20]
     assert (len(model.asked), len(large.asked)) == (4, 2)
+
+
+class Costly(Told):
+    """One whose requests cost tokens."""
+
+    def complete(self, ask: AskModel) -> Generator[Delta, None, ModelReply]:
+        reply = yield from super().complete(ask)
+        return replace(reply, usage=Usage(requests=1, input_tokens=1000))
+
+
+@pytest.mark.parametrize("budget", [9_000, 16_000, 21_000, 60_000])
+def test_the_budget_is_that_of_both_models(budget: int, tmp_path: Path) -> None:
+    rows = pd.Series([f"{n} 0.55" for n in range(12)])
+    options: dict[str, Any] = {
+        "output_type": Mood, "budget": f"{budget} tokens", "progress": False, "workers": 1,
+        "store": str(tmp_path / "s"),
+    }  # fmt: skip
+    model, large = Costly(), Costly("large")
+    agent = Agent([], model, max_reply_tokens=10)
+    found = agent.map(rows, "How is it?", unsure=0.7, then=large, **options)
+    requests = len(model.asked) + len(large.asked)
+    assert found["tokens"].sum() == 1000 * requests <= budget
+    assert requests == min(24, budget // 1000) or budget - 1000 * requests < 3000
+    assert found["by"].tolist().count("then") == len(large.asked)
+    # What was not asked, for want of a budget, is asked when there is more.
+    rest = agent.map(rows, "How is it?", unsure=0.7, then=large, **options | {"budget": None})
+    assert set(rest["by"]) == {"then"}
+    assert (len(model.asked), len(large.asked)) == (12, 12)
 
 
 def test_what_the_person_answers_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import math
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from archytas_nb import Agent
-from archytas_nb.loop.events import ModelReply, Token
+from archytas_nb import Agent, Tool
+from archytas_nb.loop.events import ModelReply, Notice, Token
 from archytas_nb.loop.odds import agreement, chosen_odds, odds_of, options_in
 from archytas_nb.testing import ScriptedModel
 
@@ -171,3 +173,73 @@ def test_a_wrong_threshold_or_type_costs_nothing(kind: Any, unsure: Any) -> None
     with pytest.raises(ValueError, match="unsure"):
         Agent([], model).run("?", output_type=kind, unsure=unsure)
     assert model.asked == []
+
+
+STEPS = st.lists(st.sampled_from(["append", "pop", "rebind", "new", "inside"]), max_size=6)
+
+
+@settings(deadline=None)
+@given(STEPS)
+def test_the_other_model_starts_from_the_state_before_the_first(steps: list[str]) -> None:
+    names: dict[str, Any] = {"rows": [1, 2, [3]], "n": 0}
+    before = copy.deepcopy(names)
+    seen: list[dict[str, Any]] = []
+
+    def change(how: str) -> str:
+        """Change a variable."""
+        match how:
+            case "append":
+                names["rows"].append(4)
+            case "pop":
+                names["rows"][:1] = []
+            case "rebind":
+                names["n"] += 1
+            case "new":
+                names["made"] = 1
+            case "inside":
+                names["rows"][-1] = ["inside"]
+        return f"{how} {len(names['rows'])}"
+
+    def look() -> str:
+        """Look at the variables."""
+        seen.append(copy.deepcopy(names))
+        return "seen"
+
+    first = ScriptedModel(*[("change", {"how": each}) for each in steps], told("good", 0.6))
+    other = ScriptedModel(("look", {}), ("final_answer", "bad"))
+    tools = [Tool.from_function(change, repeat=True), look]
+    agent = Agent(tools, first, namespace=names, context="none", max_steps=20)
+    run = agent.run("?", output_type=Mood, unsure=0.9, then=other)
+    assert run.output == "bad"
+    assert seen == [before]
+    assert len(agent.exchanges) == 1
+    assert "Another model" not in str(other.asked[-1].messages)
+
+
+def test_the_other_model_is_told_what_could_not_be_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sent: list[str] = []
+    path = Path("note.txt")
+
+    def send() -> str:
+        """Send a mail, and note it in a file."""
+        sent.append("mail")
+        path.write_text("sent")
+        return "sent"
+
+    def ask(undo: bool | None) -> tuple[Any, str]:
+        first = ScriptedModel(("send", {}), told("good", 0.6))
+        other = ScriptedModel(("final_answer", "bad"))
+        more: dict[str, Any] = {} if undo is None else {"undo": undo}
+        agent = Agent([send], first, namespace={}, context="none", **more)
+        run = agent.run("?", output_type=Mood, unsure=0.9, then=other)
+        return run, str(other.asked[-1].messages)
+
+    _, read = ask(None)
+    assert not path.exists()
+    assert "Another model" not in read
+    run, read = ask(False)
+    assert "could not be undone: the changes of this question" in read
+    assert any(isinstance(each, Notice) and each.kind == "told" for each in run.events)
