@@ -777,7 +777,8 @@ class Agent:
                 row if the plan cannot be used.
             rows: How many rows a request has at most. With more than one, `verify` rows are asked
                 one by one first, then together; where an answer differs, fewer are asked together.
-                A row that a reply leaves out, doubles or moves is asked alone.
+                A row that a reply leaves out, doubles or moves is asked alone. Each request has two
+                of the first rows, too: if these have other answers in it, all are asked alone.
             verify: How many rows of a plan the agent answers as well, to compare. If an answer
                 differs, you decide; without anybody at the keyboard, the plan is not used.
             max_fallback: The largest share of rows of a plan, from 0 to 1, that is asked one by one

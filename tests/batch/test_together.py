@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archytas_nb import Agent, ConfigurationError
@@ -144,7 +144,7 @@ def test_answers_that_differ_lower_the_number_until_they_agree() -> None:
     class Careless(Clerk):
         def complete(self, ask: AskModel) -> Generator[Any, None, ModelReply]:
             many = len(re.findall(r"^\[\d+", str(ask.messages[-1]["content"]), re.MULTILINE))
-            self._answer = (lambda word: len(word) + 1) if many > 5 else len
+            self._answer = (lambda word: len(word) + 1) if many > 5 + 2 else len
             return (yield from super().complete(ask))
 
     model = Careless(len)
@@ -186,7 +186,7 @@ def test_fields_of_a_type_become_columns_and_equal_rows_are_asked_once() -> None
     model = Clerk(judged)
     out = mapped(model, frame, output_type=Word)
     assert list(out["length"]) == [len(each) for each in frame["word"]]
-    assert sum(model.sizes) == 50 + 10 + 0 * 10
+    assert sum(model.sizes) == 50 + 10 + 3 * 2
     assert out["tokens"][50:].sum() == 0
 
 
@@ -234,7 +234,7 @@ def test_a_map_goes_on_where_it_stopped(tmp_path: Path) -> None:
     second = Clerk(len)
     again = mapped(second, frame, store=store)
     assert list(again["answer"]) == [len(each) for each in frame["word"]]
-    assert sum(second.sizes) <= 200 - done + 20
+    assert sum(second.sizes) <= 200 - done + 20 + 10 * 2
     third = Clerk(len)
     assert list(mapped(third, frame, store=store)["answer"]) == list(again["answer"])
     assert third.sizes == []
@@ -290,6 +290,50 @@ def test_a_number_that_cannot_be_used_is_told_before_anything_is_asked(
     with pytest.raises(ValueError, match=named):
         mapped(model, words(30), **options)
     assert model.sizes == []
+
+
+# ── rows that speak for others ────────────────────────────────────────────────────────────────────
+
+
+class Gullible(Clerk):
+    """Judges texts, but does for all rows of a request what one of them says."""
+
+    def complete(self, ask: AskModel) -> Generator[Any, None, ModelReply]:
+        ordered = re.findall(r"ALL_(good|bad)", str(ask.messages[1]["content"]))
+        self._answer = lambda text: ordered[0] if ordered else mood(text)
+        return (yield from super().complete(ask))
+
+
+def mood(text: str) -> str:
+    return "good" if len(text) % 2 else "bad"
+
+
+@settings(deadline=None)
+@given(
+    st.sets(st.integers(0, 119), max_size=12), st.sampled_from(["good", "bad"]), st.integers(2, 40)
+)
+def test_no_row_gets_the_answer_that_another_one_wants_for_all(
+    hostile: set[int], wanted: str, number: int
+) -> None:
+    texts = [f"ALL_{wanted}_{at}" if at in hostile else "x" * (at + 1) for at in range(120)]
+    frame = pd.DataFrame({"word": texts})
+    model = Gullible(mood)
+    out = Agent([], model=model).map(
+        frame, "How is the word {word}?", output_type=Literal["good", "bad"], store=None, progress=False,
+        rows=number, workers=1, verify=20,
+    )  # fmt: skip
+    for at, answer in enumerate(out["answer"]):
+        assert answer == (wanted if at in hostile else mood(texts[at]))
+    record = out.attrs["rows"]
+    assert (record.get("distrusted", 0) > 0) <= bool(hostile)
+    if not hostile:
+        assert len(model.sizes) <= 20 + -(-120 // number)
+
+
+def test_a_row_cannot_know_the_names_of_others() -> None:
+    texts = [f"row {each}" for each in range(50)]
+    first, second = ([each.name for each in entries_of(texts)] for _ in range(2))
+    assert sum(a == b for a, b in zip(first, second, strict=True)) <= 1
 
 
 # ── the laws ──────────────────────────────────────────────────────────────────────────────────────
