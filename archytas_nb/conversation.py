@@ -252,6 +252,7 @@ class History:
         past: All runs that may have changed something, in the order of time.
         removed: What was undone since the last question, the last one last.
         last: The run of the last question; None where nothing was asked, or after a reset.
+        on_last: Called when `last` has changed.
         is_running: Whether a question is being answered.
         runs: The runs of the notebook, each cell's last one, in the order of time.
         planned: The last map that was planned; None where a question was asked since.
@@ -266,7 +267,8 @@ class History:
         self.past: list[AskedRun] = []
         self.removed: list[Removed] = []
         self._count = 0  # the questions so far
-        self.last: Run | None = None
+        self.on_last: Callable[[], object] = lambda: None
+        self._last: Run | None = None
         self.is_running = False
         self.runs: list[AskedRun] = []
         self.planned: PlannedRows | None = None
@@ -277,6 +279,16 @@ class History:
     def exchanges(self) -> list[Exchange]:
         """The exchanges of the conversation in which something was asked last."""
         return _exchanges(self._conversation(self._at))
+
+    @property
+    def last(self) -> Run | None:
+        """The run of the last question."""
+        return self._last
+
+    @last.setter
+    def last(self, run: Run | None) -> None:
+        self._last = run
+        self.on_last()
 
     def reset(self) -> None:
         """Forget the conversation and start a new one."""

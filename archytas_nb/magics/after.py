@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, MutableMapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from archytas_nb.errors import ArchytasError
@@ -30,6 +29,8 @@ class AfterRuns:
         self._history = history
         self._traces: deque[tuple[Run, TraceView]] = deque(maxlen=_KEPT)
         self._row: ActionRow | None = None
+        history.on_last = self._refresh
+        self._offered: Callable[[], list[Action]] = list
 
     def close(self) -> None:
         """Take the buttons of the last question away, because another one begins."""
@@ -52,48 +53,63 @@ class AfterRuns:
         from archytas_nb.kernel.main_thread import MainThread
         from archytas_nb.trace.actions import ActionRow
 
-        self._row = ActionRow(list(self._actions(run, again)), MainThread())
-        trace.offer(self._row)
+        self._row = row = ActionRow(self._actions(run, again), MainThread())
+        self._offered = lambda: self._actions(run, again)
+        trace.offer(row)
+
+    def _refresh(self) -> None:
+        """Offer what can be done now."""
+        if self._row is not None:
+            self._row.change(self._offered())
 
     def _actions(self, run: Run, again: Callable[[str], Run]) -> list[Action]:
+        """What can be done with a run now."""
         from archytas_nb.loop.events import Stopped
         from archytas_nb.trace.actions import Action, Done
 
-        def undo() -> Done:
-            removed = self._history.forget_last() if self._history.last is run else None
-            if removed is None:
+        def ask(question: str, *, continues: bool = False) -> Done:
+            if continues and self._history.last is not run:
                 raise ArchytasError("this is no longer the last question")
-            self.undone(removed)  # the trace says what that did
+            again(question)
             return Done()
 
-        def redo() -> Done:
-            back = self._history.bring_back()
-            if back is None:
-                raise ArchytasError("it was brought back already, or another question was asked")
-            return Done("\n".join(self.redone(back)))
-
-        def ask(question: str, *, continues: bool = False) -> Callable[[], Done]:
-            def do() -> Done:
-                if continues and self._history.last is not run:
-                    raise ArchytasError("this is no longer the last question")
-                again(question)
-                return Done()
-
-            return do
-
         actions: list[Action] = []
-        undoes = Action("Undo", "%agent_undo", undo)
-        redoes = Action("Redo", "%agent_undo --redo", redo)
-        actions.append(_in_turn(undoes, redoes))
-        if run.calls:
+        is_last = self._history.last is run
+        if is_last:
+            actions.append(Action("Undo", "%agent_undo", lambda: self._undo(run)))
+        elif self._is_undone(run):
+            actions.append(Action("Redo", "%agent_undo --redo", lambda: self._redo(run)))
+        if is_last and run.calls:
             actions.append(Action("Keep as code", "%agent_code", lambda: _as_code(run)))
-        if isinstance(run.ending, Stopped):
-            magic = "%agent Continue where you stopped."
-            actions.append(
-                Action("Continue", magic, ask("Continue where you stopped.", continues=True))
-            )
-        actions.append(Action("Ask again", "run the cell again", ask(run.question)))
+        if is_last and isinstance(run.ending, Stopped):
+            more = "Continue where you stopped."
+            actions.append(Action("Continue", f"%agent {more}", lambda: ask(more, continues=True)))
+        question = run.question
+        actions.append(Action("Ask again", "run the cell again", lambda: ask(question)))
         return actions
+
+    def _undo(self, run: Run) -> Done:
+        from archytas_nb.trace.actions import Done
+
+        # A cell may have run between the press and this.
+        removed = self._history.forget_last() if self._history.last is run else None
+        if removed is None:
+            raise ArchytasError("this is no longer the last question")
+        self.undone(removed)  # the trace says what that did
+        return Done()
+
+    def _redo(self, run: Run) -> Done:
+        from archytas_nb.trace.actions import Done
+
+        back = self._history.bring_back() if self._is_undone(run) else None
+        if back is None:
+            raise ArchytasError("it was brought back already, or another question was asked")
+        return Done("\n".join(self.redone(back)))
+
+    def _is_undone(self, run: Run) -> bool:
+        """Whether a redo would bring this run back."""
+        removed = self._history.removed
+        return bool(removed) and removed[-1].asked is not None and removed[-1].asked.run is run
 
     def undone(self, removed: Removed, *, force: bool = False) -> list[str]:
         """Undo what a removed question has changed, and show that in its trace; what was done."""
@@ -102,6 +118,7 @@ class AfterRuns:
         lines = undone(removed, force=force)
         for trace in self._of(removed):
             trace.mark_undone(f"Undone at {moment()}", lines)
+        self._refresh()
         return lines
 
     def redone(self, back: Removed) -> list[str]:
@@ -109,6 +126,7 @@ class AfterRuns:
         lines = redone(back)
         for trace in self._of(back):
             trace.mark_undone("", [])
+        self._refresh()
         return lines
 
     def _of(self, removed: Removed) -> list[TraceView]:
@@ -147,11 +165,6 @@ def offer_retry(
 
     row = ActionRow([Action(f"Retry {failed:,}", "run the cell again", retry)], MainThread())
     handle = front_end.display(row.widget)
-
-
-def _in_turn(one: Action, other: Action) -> Action:
-    """An action whose button becomes that of another one when it is done, and back again."""
-    return replace(one, then=lambda: _in_turn(other, one))
 
 
 def _as_code(run: Run) -> Done:

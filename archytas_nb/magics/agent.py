@@ -434,7 +434,8 @@ class ArchytasNB(SettingTraits, Magics):
             with TraceView(question, "static", continues) as view:
                 return answered(setup, asked, conversation, Inbox(), [view.on_event])
 
-        return self.history.ask(ask, "", Cell("", "", len(cells_of(self.shell)) - 1), new=False)
+        cell = Cell("", "", len(cells_of(self.shell)) - 1)
+        return self.history.ask(ask, "", cell, new=False)
 
     def choose_model(self, name: str | None) -> str:
         """Choose the model of later questions, asking the person if need be; its name.
@@ -605,8 +606,10 @@ class ArchytasNB(SettingTraits, Magics):
             self._background = Background(self.shell, self.history)
         asking = self.history.begin(keywords["origin"], cell, new=args.new)
 
+        traces: list[TraceView] = []
+
         def view(inbox: Inbox) -> TraceView:
-            return TraceView(
+            trace = TraceView(
                 asked.exchange.question,
                 "live",
                 asking.continues,
@@ -616,9 +619,15 @@ class ArchytasNB(SettingTraits, Magics):
                 ran.seconds_waited(),
                 place=sign.take(),
             )
+            traces.append(trace)
+            return trace
+
+        question = asked.exchange.question
+        again = partial(self._ask_below, setup=setup, first=question, keywords=keywords)
 
         def ended(run: Run, changed: Collection[str]) -> Outcome:
             run.show("all")
+            self.after.add(run, traces[-1], again)
             code = self._code_of(run) if args.cell else ""
             notes = []
             if args.cell and not code:

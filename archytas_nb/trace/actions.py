@@ -53,13 +53,11 @@ class Action:
         label: On it.
         magic: What it does, by the magic that does the same.
         do: Does it, on the main thread.
-        then: Makes the button that takes its place when it is done; None to keep it.
     """
 
     label: str
     magic: str
     do: Callable[[], Done]
-    then: Callable[[], Action] | None = None
 
 
 class Between(Protocol):
@@ -93,6 +91,12 @@ class ActionRow:
         self._sheet = stylesheet(_SHEET + CODE_SHEET)
         self._draw(Done())
 
+    def change(self, actions: Sequence[Action]) -> None:
+        """Have other buttons; those with the same label stay where they are."""
+        self._actions = list(actions)
+        if self._is_open:
+            self._draw(Done())
+
     def press(self, label: str) -> None:
         """Press a button, as a person does; what is not offered now is not done."""
         with_label = [each for each in self._actions if each.label == label]
@@ -105,8 +109,6 @@ class ActionRow:
             if self._is_open:
                 self._html.value = self._page(Done(f"{action.label} …"))
             done = action.do()
-            if action.then is not None:
-                self._actions[self._actions.index(action)] = action.then()
         except Exception as error:  # noqa: BLE001 (there is no cell that could show it)
             _log.debug("an action failed", exc_info=True)
             done = Done(f"{action.label} failed: {error}")

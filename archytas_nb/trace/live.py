@@ -724,6 +724,8 @@ class LiveLayer:
         """Show the finished run as it is now."""
         data, metadata = bundle(view)
         self._static.update(data, raw=True, metadata=metadata)
+        if self._head.comm is not None:  # it is kept for pages that are opened again
+            self._head.value = reopened.finished(view, self._number)
 
     def _close_widgets(self, view: RunView) -> None:
         """Close all widgets but those that show the finished trace to pages opened again."""

@@ -167,6 +167,11 @@ def reopenable(parts: Iterable[Any], layout: Any) -> Any:
     return box
 
 
+def finished(view: RunView, number: int) -> Html:
+    """The finished trace as the widget shows it."""
+    return element("div", hide_copy(number), draw.html(view), class_=f"{LIVE}{number:d}")
+
+
 def keep(view: RunView, number: int, box: Any, shown: Any) -> list[Any]:
     """Show the finished trace in the box of a running one; its other widgets are then to be closed.
 
@@ -181,7 +186,7 @@ def keep(view: RunView, number: int, box: Any, shown: Any) -> list[Any]:
     Returns:
         The widgets that must not be closed.
     """
-    page = element("div", hide_copy(number), draw.html(view), class_=f"{LIVE}{number:d}")
+    page = finished(view, number)
     if len(page) > _LARGEST_KEPT:
         return []
     shown.value = page

@@ -40,10 +40,14 @@ def test_a_press_works_between_cells_once_and_its_button_may_become_another() ->
     def act(name: str) -> Callable[[], Done]:
         return lambda: (done.append(name), Done(f"did {name}", "x = 1"))[1]
 
-    redo = Action("Redo", "%agent_undo --redo", act("redo"))
-    undo = Action("Undo", "%agent_undo", act("undo"), lambda: redo)
+    def undo() -> Done:
+        row.change([Action("Redo", "%agent_undo --redo", act("redo")), again])
+        return act("undo")()
+
+    again = Action("Ask again", "", act("again"))
     between = Waits()
-    row = ActionRow([undo, Action("Ask again", "", act("again"))], between)
+    row = ActionRow([Action("Undo", "%agent_undo", undo), again], between)
+    stays = row.widget.children[0].children[1]
     row.press("Undo")
     row.press("Undo")
     row.press("Ask again")
@@ -52,6 +56,7 @@ def test_a_press_works_between_cells_once_and_its_button_may_become_another() ->
     between.work()
     assert done == ["undo"]
     assert labels(row) == ["Redo", "Ask again"]
+    assert row.widget.children[0].children[1] is stays
     assert "did undo" in said(row)
     assert "<pre" in said(row)
     row.press("Redo")

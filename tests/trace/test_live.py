@@ -605,6 +605,17 @@ def test_only_the_last_finished_runs_are_kept_and_those_that_a_page_has_asked_fo
     assert is_open == [True] + 4 * [False] + 20 * [True]
 
 
+def test_a_page_that_is_opened_again_shows_that_a_run_was_undone(
+    kernel: BlockingKernelClient,
+) -> None:
+    run(kernel, "view = show(*SAMPLES['recovered'])")
+    messages = run(kernel, "view.mark_undone('Undone at 14:02', ['restored: x'])")
+    [static] = of_type(messages, "update_display_data")
+    assert "Undone at 14:02" in static["content"]["data"]["text/html"]
+    states = [each["content"]["data"].get("state", {}) for each in of_type(messages, "comm_msg")]
+    assert ["Undone at 14:02" in each.get("value", "") for each in states] == [True]
+
+
 def test_live_and_headless_leave_the_same_output(kernel: BlockingKernelClient) -> None:
     """What is saved of a run does not tell whether anybody watched."""
     live = of_type(run(kernel, "view = show(*SAMPLES['rich'])"), "update_display_data")
