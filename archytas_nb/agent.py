@@ -54,11 +54,12 @@ from archytas_nb.errors import (
     users_frames,
 )
 from archytas_nb.hints import (
-    AGENT,
-    AgentModule,
+    CalledModule,
+    arguments,
+    hinted,
+    refuse_assignment,
     refuse_await,
     unknown_argument,
-    unknown_attribute,
 )
 from archytas_nb.kernel.person import current_person, person_elsewhere
 from archytas_nb.loop import events as ev
@@ -119,6 +120,10 @@ class Options(TypedDict, total=False):
     max_reply_tokens: int | None
 
 
+_ABOUT_QUESTION = ("until", "images", "origin", "code")
+"""The options that are about the question itself, not about how it is answered."""
+
+
 def takes_options(method: F) -> F:
     """List the ``**options`` of a method in its signature, for help and completion."""
     signature = inspect.signature(method)
@@ -171,6 +176,7 @@ def _least(*limits: Any) -> Any:
     return min(given, default=None)
 
 
+@hinted
 class Agent:
     """A conversation with a model that uses tools on live objects.
 
@@ -266,10 +272,7 @@ class Agent:
         folders: Collection[str] = UNSET,
         file_bounds: Mapping[str, int] = UNSET,
         program_bounds: Mapping[str, float] = UNSET,
-        **unknown: Never,
     ) -> None:
-        for name in unknown:
-            raise unknown_argument("Agent()", name, [*inspect.signature(Agent).parameters][:-1])
         if isinstance(tools, str) and tools in toolbox:
             toolbox_of(tools)  # the name of a tool, which raises ValueError
         if _names_model(tools) and not _names_model(model):
@@ -914,6 +917,10 @@ class Agent:
 
     def prepared(self, question: str, **asked: Any) -> Prepared:
         """All that a run with these arguments is asked with; nothing is sent or stored."""
+        known = ["output_type", *_ABOUT_QUESTION]
+        for name in asked:
+            if name not in known:
+                raise unknown_argument("Agent.preview()", name, known)
         setup = self._setup.now()
         sees = setup.settings.context != "none"
         read = read_question(setup.variables, question, names_variables=sees, **asked)
@@ -930,8 +937,11 @@ class Agent:
 
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
-        def __getattr__(self, name: str) -> Any:
-            raise unknown_attribute(self, name, AGENT)
+        def __setattr__(self, name: str, value: Any) -> None:
+            # An assignment of a name that nothing reads would change nothing without a word.
+            if type(self) is Agent and not hasattr(Agent, name):
+                refuse_assignment(self, name)
+            super().__setattr__(name, value)
 
     # ── private ───────────────────────────────────────────────────────────────────────────────────
 
@@ -958,16 +968,12 @@ class Agent:
         """
         for name in options:
             if name not in Options.__annotations__:
-                raise unknown_argument(
-                    "Agent.run()", name, ["output_type", *Options.__annotations__]
-                )
+                raise unknown_argument("Agent.run()", name, arguments(Agent.run))
         setup = self._setup.for_question(options)
         if is_watched and setup.settings.undo is None:
             setup = setup.but(undo=True)
         given: dict[str, Any] = {**options}
-        about = {
-            name: given[name] for name in ("until", "images", "origin", "code") if name in given
-        }
+        about = {name: given[name] for name in _ABOUT_QUESTION if name in given}
         sees = setup.settings.context != "none"
         question = read_question(
             setup.variables, run.question, output_type, names_variables=sees, **about
@@ -1032,4 +1038,4 @@ def _names_model(value: Any) -> bool:
     return isinstance(value, str) or is_model(value)
 
 
-sys.modules[__name__].__class__ = AgentModule
+sys.modules[__name__].__class__ = CalledModule

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any, Generic, Self
 
 from archytas_nb.conversation import ActiveRun
+from archytas_nb.hints import hinted
 from archytas_nb.kernel.background import awaiting_loop
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.stop import Stop
@@ -29,6 +30,7 @@ _STOP_SECONDS = 3.0
 """Maximum time that a cancelled run waits for its request; a custom model may not react."""
 
 
+@hinted
 class RunStream(AsyncIterator[ev.Event], Generic[T_co]):
     """The events of a run as they happen, for ``async for``.
 

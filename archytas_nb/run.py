@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from archytas_nb.errors import (
     has_group,
     with_users_frames,
 )
-from archytas_nb.hints import OPERATORS, RUN, RUN_TYPED, no_operator, unknown_attribute
+from archytas_nb.hints import OPERATORS, CalledModule, hinted, no_operator
 from archytas_nb.loop import events as ev
 from archytas_nb.loop.record import Exchange, Inbox
 from archytas_nb.tools.render import failure_text
@@ -70,6 +71,7 @@ An observer that displays the form of a call to approve returns the form; it is 
 """
 
 
+@hinted
 @dataclass(frozen=True, slots=True)
 class Step:
     """One reply of the model and its calls.
@@ -94,6 +96,7 @@ _STATUS: dict[type, RunStatus] = {
 }  # fmt: skip
 
 
+@hinted
 @dataclass(slots=True)
 class Run(Generic[T_co]):
     """The result of one question; ``Run[int]`` if the answer had to be an int.
@@ -536,13 +539,6 @@ class Run(Generic[T_co]):
         return format(self.answer, spec)
 
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            # A run that required a type has its value, which other libraries call the answer.
-            is_typed = not name.startswith("_") and getattr(self, "_is_typed", False)
-            table = RUN_TYPED if is_typed else RUN
-            raise unknown_attribute(self, name, table)
-
         # What values have; a value of the answer is meant.
         locals().update({name: no_operator(name) for name in OPERATORS})
 
@@ -758,3 +754,6 @@ def notifier(observers: Sequence[Observer]) -> Callable[[ev.Delta], bool]:
         return is_shown
 
     return notify
+
+
+sys.modules[__name__].__class__ = CalledModule

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeAlias
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.errors import UsersFrames
+from archytas_nb.hints import hinted
 from archytas_nb.loop.events import (
     ANSWER,
     FAIL,
@@ -25,6 +26,7 @@ class ScriptError(UsersFrames, AssertionError):
     """A script does not match the requests; a notebook shows the line that made the request."""
 
 
+@hinted
 class ScriptedModel:
     """A model that gives the replies of a script, in order.
 

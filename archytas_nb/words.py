@@ -205,15 +205,15 @@ def visible_code(text: str) -> str:
     return visible(text.replace("\r\n", "\n").replace("\r", "\n").rstrip())
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The most similar known name, or None if no name is similar."""
+def nearest(name: str, known: Iterable[str], least: float = 0.6) -> str | None:
+    """The most similar known name, or None if none is similar, from 0 to 1, by at least `least`."""
     import difflib  # only after a mistake, and loading the extension must be fast
 
     folded: dict[str, str] = {}
     for each in known:
         if isinstance(each, str):
             folded.setdefault(each.casefold(), each)
-    found = difflib.get_close_matches(str(name)[:200].casefold(), folded, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(str(name)[:200].casefold(), folded, n=1, cutoff=least)
     if found:
         return folded[found[0]]
     return None

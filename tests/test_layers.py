@@ -40,8 +40,8 @@ LAYERS = (
     ("loop", "testing", "tools"),
     ("loop.events",),
     ("loop.decision",),
-    ("copies", "effects", "functions", "hints", "objects"),
-    ("files",),
+    ("copies", "effects", "functions", "objects"),
+    ("files", "hints"),
     (
         "acts",
         "choices",

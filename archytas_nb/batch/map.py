@@ -18,6 +18,7 @@ from archytas_nb.batch.interval import wilson
 from archytas_nb.batch.store import RowResult
 from archytas_nb.batch.unsure import BY, CONFIDENCE, Sure, confidence_of
 from archytas_nb.errors import argument_error
+from archytas_nb.hints import hinted
 from archytas_nb.loop.events import Usage
 from archytas_nb.prepare import ModelChoice, RunSetup
 from archytas_nb.sandbox import pool
@@ -421,6 +422,7 @@ def _lines(pairs: Iterable[tuple[Any, Any]]) -> str:
 # ── how often answers are right ───────────────────────────────────────────────────────────────────
 
 
+@hinted
 class Score(NamedTuple):
     """How often the answers of a model were right, to one question or to all.
 
@@ -462,6 +464,7 @@ class Case(NamedTuple):
     check: Callable[[Any, Any], Any]
 
 
+@hinted
 class Evaluation(NamedTuple):
     """The scores of one or several models.
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from archytas_nb.cassettes import DEFAULT
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.hints import hinted_function
 from archytas_nb.loop.descriptions import without_versions
 from archytas_nb.loop.events import AskModel, Json, ModelReply, WireCall
 from archytas_nb.models.secrets import known_secrets, mask_all
@@ -28,6 +29,7 @@ PartKind = Literal["message", "tool", "schema"]
 _functions: dict[str, Scrub] = {}
 
 
+@hinted_function
 def cassette_scrub(function: Scrub) -> Scrub:
     """Register a function that removes your own secrets from everything that cassettes store.
 

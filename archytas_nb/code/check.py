@@ -12,8 +12,10 @@ from typing import Literal
 from archytas_nb.code.derive import Code
 from archytas_nb.code.recorded import Recorded
 from archytas_nb.code.verify import Difference, verify
+from archytas_nb.hints import hinted
 
 
+@hinted
 @dataclass(frozen=True, slots=True)
 class Check:
     """Whether the answer of a run still holds.

@@ -30,6 +30,7 @@ from archytas_nb.effects.ledger import (
     working_folder,
 )
 from archytas_nb.effects.states import State
+from archytas_nb.hints import hinted
 from archytas_nb.kernel.guard import tools_refused
 from archytas_nb.kernel.output import (
     Capture,
@@ -113,6 +114,7 @@ def _cells_that_differ(before: Any, now: Any) -> str:
     return f"{count(number, 'cell')} changed: {', '.join(found)}{more}"
 
 
+@hinted
 @dataclass(frozen=True, slots=True)
 class Proof:
     """The comparison of the code of a run with the values of the run.

@@ -37,6 +37,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from archytas_nb.acts import WRITING, Act, act_of, announcer, kind_of
 from archytas_nb.choices import AskBefore
 from archytas_nb.effects.states import MISSING, State, Store, seen, state_of
+from archytas_nb.hints import hinted
 
 Kind: TypeAlias = Literal[
     "new", "overwritten", "deleted", "changed", "new folder", "new link", "ran", "signalled",
@@ -66,6 +67,7 @@ current: ContextVar[Ledger | None] = ContextVar("archytas_nb_ledger", default=No
 """The ledger of the call that runs."""
 
 
+@hinted
 @dataclass(frozen=True, slots=True)
 class Effect:
     """Something that a call did.

@@ -13,11 +13,12 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from secrets import token_hex
-from typing import Any, Literal, Never, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from archytas_nb.choices import ActiveProtocol
 from archytas_nb.effects.ledger import Effect
-from archytas_nb.errors import Explained, with_users_frames
+from archytas_nb.errors import Explained
+from archytas_nb.hints import hinted
 from archytas_nb.loop.decision import Decision
 from archytas_nb.words import count, truncate_line, truncate_middle
 
@@ -422,12 +423,6 @@ class Usage:
     cached_tokens: int = 0
     output_tokens: int = 0
     usd: float = 0.0
-
-    def __call__(self) -> Never:
-        """Raise TypeError: other libraries have a method of this name."""
-        raise with_users_frames(
-            TypeError("the usage of a run is a value: write run.usage, without ()")
-        )
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -1150,3 +1145,8 @@ def _with_texts(part: Any, change: Callable[[str], str]) -> Any:
             if after is not before and after != before:
                 changed[each.name] = after
     return replace(part, **changed) if changed else part
+
+
+for _each in [*vars().values()]:
+    if isinstance(_each, type) and _each.__module__ == __name__:
+        hinted(_each)

@@ -13,6 +13,7 @@ from typing import Any
 
 from archytas_nb import extras
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.hints import hinted
 from archytas_nb.loop.events import AskModel, Delta, Json, Message, ModelReply, Usage, WireCall
 from archytas_nb.models.batches import AnthropicBatches
 from archytas_nb.models.body import may_choose, reply_tokens, with_images
@@ -41,6 +42,7 @@ KEY = "anthropic"
 """The key under which the blocks before a call, such as thinking, are stored with the call."""
 
 
+@hinted
 class AnthropicModel(RemoteModel):
     """A model of Anthropic's Messages API; requires the extra ``anthropic``.
 

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from archytas_nb import settings
 from archytas_nb.choices import ApiName
 from archytas_nb.errors import ConfigurationError
+from archytas_nb.hints import hinted
 from archytas_nb.loop.events import AskModel, Json
 from archytas_nb.models import responses
 from archytas_nb.models.batches import OpenAIBatches
@@ -21,6 +22,7 @@ from archytas_nb.models.remote import Post, RemoteModel, close_clients
 __all__ = ["OpenAIModel", "close_clients"]
 
 
+@hinted
 class OpenAIModel(RemoteModel):
     """A model of an OpenAI-compatible endpoint, such as OpenAI, vLLM, Ollama or LM Studio.
 

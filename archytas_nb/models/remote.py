@@ -13,7 +13,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import date
@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Self, get_args
 from archytas_nb import settings
 from archytas_nb.choices import ActiveProtocol, EffortName
 from archytas_nb.errors import ConfigurationError, ModelError
+from archytas_nb.hints import arguments, same_as, unknown_argument
 from archytas_nb.loop.events import REFUSED, AskModel, Json, ModelReply, Notice, Usage
 from archytas_nb.loop.model import ReplyStream
 from archytas_nb.loop.stop import sleep
@@ -104,6 +105,7 @@ class RemoteModel:
         query: Mapping[str, str] | None = None,
         **request: Any,
     ) -> None:
+        _refuse_misnamed(type(self).__name__, request)
         if self.reads_settings and not base_url:
             # A configured key is for the configured URL.
             base_url = settings.value("base_url")
@@ -685,3 +687,14 @@ def close_clients(base_url: str | None = None) -> None:
     for key in [key for key in _CLIENTS if at in (None, key[0])]:
         for connection in _CLIENTS.pop(key):
             connection.client.close()
+
+
+def _refuse_misnamed(name: str, request: Iterable[str]) -> None:
+    """Raise TypeError if a field of requests is a wrong name of an argument of ours.
+
+    A field may have any other name; but an API key would be in each request, not in its header.
+    """
+    own = [*arguments(RemoteModel), "api"]
+    for each in request:
+        if same_as(each, own):
+            raise unknown_argument(f"{name}()", each, own, "")

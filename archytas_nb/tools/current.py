@@ -17,6 +17,7 @@ from numbers import Real
 from typing import Any, Protocol, TypeVar
 
 from archytas_nb.errors import CassetteMiss, ToolError
+from archytas_nb.hints import hinted
 from archytas_nb.loop.events import Delta, Finish, InnerRun, Message, Usage
 from archytas_nb.words import truncate_line
 
@@ -124,6 +125,7 @@ def _run_for(asking: Host, work: Callable[..., T], *args: Any, **kwargs: Any) ->
         host.reset(token)
 
 
+@hinted
 class CurrentRun:
     """The run that calls a tool; a parameter with this annotation gets it.
 

@@ -17,10 +17,11 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, GenericAlias, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from archytas_nb.choices import AskBefore
-from archytas_nb.errors import ToolError, with_users_frames
+from archytas_nb.errors import ToolError
+from archytas_nb.hints import hinted
 from archytas_nb.loop.events import ROOM, CallOutcome, InputFault, Json
 from archytas_nb.tools.current import current_run
 from archytas_nb.tools.data import is_data
@@ -143,6 +144,7 @@ def _are_identical(some: Sequence[object], others: Sequence[object]) -> bool:
     return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
+@hinted
 @dataclass(frozen=True, eq=False, repr=False)
 class Tool(ToolLike):
     """A function that a model can call. Created by `Tool.from_function`; compares by identity.
@@ -178,16 +180,6 @@ class Tool(ToolLike):
     runs_code: bool = False
     outdated: tuple[str, ...] = ()
     act: AskBefore | None = None
-
-    def __new__(cls, *_: Any, **given: Any) -> Self:
-        """Refuse the arguments with which other libraries make a tool."""
-        if unknown := given.keys() - cls.__dataclass_fields__.keys():
-            raise with_users_frames(
-                TypeError(
-                    f"Tool() has no argument {min(unknown)!r}; write Tool.from_function(f, …)"
-                )
-            )
-        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         register(self)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from archytas_nb.errors import ToolError
-from archytas_nb.hints import TOOL, TOOLBOX, hint, unknown_attribute
+from archytas_nb.hints import argument_hint, hinted, hinted_function
 from archytas_nb.tools.data import is_data
 from archytas_nb.tools.registry import ToolLike
 from archytas_nb.tools.tool import OPTIONS, Approval, Tool
@@ -22,6 +22,7 @@ _METHODS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictio
 """Options of decorated methods; they become tools when their class or object is added."""
 
 
+@hinted
 class Toolbox(ToolLike, Mapping[str, Tool]):
     """An ordered mapping of names to tools.
 
@@ -51,11 +52,6 @@ class Toolbox(ToolLike, Mapping[str, Tool]):
 
     def __repr__(self) -> str:
         return f"Toolbox({', '.join(self._tools)})"
-
-    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            raise unknown_attribute(self, name, TOOLBOX)
 
     def __contains__(self, name: object) -> bool:
         wire = str(name).replace(".", "_")
@@ -275,6 +271,7 @@ def tool(
     repeat: bool = False,
     pure: bool = False,
 ) -> Callable[[F], F]: ...
+@hinted_function
 def tool(f: Any = None, /, **options: Any) -> Any:
     """Add a function to the default toolbox as a tool, and return it unchanged.
 
@@ -296,9 +293,7 @@ def decorate(box: Toolbox, f: Any, options: dict[str, Any]) -> Any:
     from archytas_nb.tools.signature import is_in_class  # loads pydantic
 
     for option in options.keys() - {"name", *OPTIONS}:
-        expected = ", ".join(("name", *OPTIONS))
-        guess = did_you_mean(option, OPTIONS) or ";"
-        meant = hint(option, TOOL, ()) or f"{guess} expected {expected}"
+        meant = argument_hint(option, ("name", *OPTIONS), "tool")
         raise ToolError(f"tool() has no option {option!r}{meant}")
     if isinstance(f, str):
         raise ToolError(f"{f!r} is not a function; to name a tool, write @tool(name={f!r})")

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias
 
 from archytas_nb.errors import argument_error
+from archytas_nb.hints import hinted, hinted_function
 from archytas_nb.interrupts import CallGuard, defer_interrupts
 from archytas_nb.loop.events import CallOutcome, Change, Diff, Json, Kept, NotCovered
 from archytas_nb.namespace import Namespace, contained, live_namespace
@@ -46,6 +47,7 @@ def _seen_of(kind: Kind, kept: tuple[Any, ...], value: Any) -> tuple[str, ...]:
     return ()
 
 
+@hinted
 class Transaction:
     """Watches variables while a block of code runs; see `transaction`.
 
@@ -260,6 +262,7 @@ class Transaction:
         return tuple(restore(contents))
 
 
+@hinted_function
 def transaction(*names: str, namespace: Namespace | None = None, keep: int = BYTES) -> Transaction:
     """Watch variables while a block of code runs, so that it can be undone.
 
