@@ -425,7 +425,7 @@ class Map:
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """What the calls of the rows have done so far outside of the variables, in this process."""
+        """The effects of the rows' calls outside of the variables so far, in this process."""
         with noted_in(None):
             self.ledger.end()
         return self.ledger.effects

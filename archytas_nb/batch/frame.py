@@ -206,7 +206,7 @@ class _PolarsColumns:
 
 
 def _tried(make: Any) -> Any:
-    """What is made; None where the library refuses a value."""
+    """The result of ``make``; None where the library refuses a value."""
     try:
         return make()
     except Exception:  # noqa: BLE001 - each library and release has its own; objects hold anything

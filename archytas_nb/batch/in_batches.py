@@ -58,7 +58,7 @@ _SENDING = "sending"
 
 @dataclass
 class _Progress:
-    """What is known of a row.
+    """The progress of a row.
 
     Attributes:
         row: The row, which this kernel has claimed.
@@ -88,7 +88,7 @@ class _Progress:
 
     @property
     def known(self) -> list[Outcome]:
-        """What became of its requests, in order."""
+        """The outcomes of its requests, in order."""
         return [self.outcomes[each] for each in self.batches if each in self.outcomes]
 
     @property
@@ -98,7 +98,7 @@ class _Progress:
 
     @property
     def note(self) -> Json:
-        """What the file keeps of it until it has ended."""
+        """The part of it that the file keeps until it has ended."""
         reserved = list(astuple(self.reserved))
         note: dict[str, Json] = {BATCHES: list(self.batches), _RESERVED: reserved}
         return note | ({_SENDING: self.sending} if self.sending else {})
@@ -697,7 +697,7 @@ class InBatches:
 
 
 def _purpose_of(group: Sequence[_Progress]) -> sent.Purpose | None:
-    """What a batch is for, for the list of what was sent."""
+    """The purpose of a batch, for the list of requests that were sent."""
     purposes = [each.purpose for each in group if each.purpose is not None]
     if not purposes:
         return None

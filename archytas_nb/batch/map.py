@@ -131,7 +131,7 @@ def mapped(
 
 
 def _outside(asked: Map) -> dict[str, Any]:
-    """What the calls of the rows did outside of the variables, each in one line."""
+    """The effects of the rows' calls outside of the variables, each in one line."""
     lines = [*map(str, asked.effects)]
     return {"effects": lines} if lines else {}
 
@@ -142,7 +142,7 @@ def _record(
     parts: Callable[[Any], Mapping[str, Any]],
     beside: Sequence[str],
 ) -> dict[str, Any]:
-    """What the result says of a row: the parts of its answer, and the columns next to it."""
+    """The record of a row in the result: the parts of its answer, and the columns next to it."""
     result, value, by, agent, is_different, confidence = row
     record: dict[str, Any] = dict.fromkeys(names)
     if result.status == "done":
@@ -324,7 +324,7 @@ def _not_rows(data: Any) -> Exception:
 
 
 def _labels(data: Any) -> list[str]:
-    """What the index says of each row; empty where it says nothing.
+    """The labels of the rows in the index; empty if it only counts them.
 
     A single number without a name is the place that a row had before others were left out.
     """

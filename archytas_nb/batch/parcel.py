@@ -49,7 +49,7 @@ class RefusedError(Exception):
 
 
 class _Sent(NamedTuple):
-    """What is read before the content, by any version of Python and of this package."""
+    """The header, which any version of Python and of this package reads before the content."""
 
     python: tuple[str, ...]
     package: str
@@ -108,7 +108,7 @@ def _cloudpickle() -> ModuleType | None:
 
 
 def _text_of(module: str) -> str:
-    """What identifies the text of a module that is imported; empty for one of the notebook."""
+    """The hash that identifies the text of an imported module; empty for one of the notebook."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if not file or module in ("__main__", "__mp_main__"):
         return ""

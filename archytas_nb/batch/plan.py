@@ -662,7 +662,7 @@ class PlannedMap:
         return not has_errors and tried.gave_up <= self._options.max_fallback * tried.tried
 
     def _report(self, tried: ProgramTrial) -> str:
-        """What the model is told: the three rows that failed in the most different ways."""
+        """The report for the model: the three rows that failed in the most different ways."""
         failed = []
         hides = self._hides_values
         for number in self._sample:

@@ -131,7 +131,7 @@ class RowFailure:
 
     @property
     def without_values(self) -> str:
-        """What a model may read of it that may not see values: the line, and the kind."""
+        """The text for a model that sees no values: the line, and the kind."""
         if self.kind == "gave_up":
             return "the program gave up (why is not shown to you)"
         if self.kind == "bound" and self.line:

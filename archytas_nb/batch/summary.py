@@ -1,4 +1,4 @@
-"""What a person sees of a map that has ended: counts, the answers at a glance, and what failed."""
+"""The summary of a map that has ended: counts, the answers at a glance, and the failed rows."""
 
 from __future__ import annotations
 

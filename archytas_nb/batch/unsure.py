@@ -156,7 +156,7 @@ def confidence_of(asked: Map, result: RowResult) -> float | None:
 
 
 def _by_person(asked: Map, questions: Sequence[str]) -> Iterator[tuple[RowResult, Any]]:
-    """What the person answers, until they end it or nobody is there; each answer is kept."""
+    """The person's answers, until they stop or nobody is there; each answer is kept."""
     from archytas_nb.kernel.person import Keyboard
     from archytas_nb.trace.controls import Controls
 

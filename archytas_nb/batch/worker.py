@@ -1,4 +1,4 @@
-"""What a process of an executor does for a map: an attempt, which begins only with its claim.
+"""The work of an executor's process for a map: an attempt, which begins only with its claim.
 
 How an attempt ends, as its report says:
 

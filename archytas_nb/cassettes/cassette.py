@@ -212,7 +212,7 @@ class Cassette:
         self._write_report(used=found.key)
 
     def old_told(self, prompt: str) -> RecordedAnswer | None:
-        """What the user told in the recording that a new one replaces; each text once."""
+        """The messages of the person in the recording that a new one replaces; each text once."""
         prompt = self.matcher.text(prompt)
         for place, old in enumerate(self._replaced):
             if isinstance(old, RecordedAnswer) and old.prompt == prompt and old.answer is not None:

@@ -328,7 +328,7 @@ class CassetteModel:
         return _RecordedPerson(self, real, hides_values=hides_values)
 
     def told(self, take: Callable[[], list[str]], question: str) -> Callable[[], list[str]]:
-        """What the person has told the agent before each request; it is recorded."""
+        """The messages of the person before each request; they are recorded."""
         from archytas_nb.kernel.person import Keyboard
 
         cassette = self.cassette

@@ -39,7 +39,7 @@ _CELL_FILE = re.compile(r"<ipython-input-|[\\/]ipykernel_\d+[\\/]")
 
 
 def last_error(mask: Mask) -> LastError | None:
-    """What a question says of the last error; None if the last cell did not fail.
+    """The description of the last error for a question; None if the last cell did not fail.
 
     Args:
         mask: Replaces the secrets in a text; it is called before anything is shortened.

@@ -182,7 +182,7 @@ class _Session:
             yield f"{error.get('ename', 'Error')}: {str(error.get('evalue', ''))[:MAX_READ]}", ""
 
     def _shown(self, number: int, source: str) -> Iterator[tuple[str, str]]:
-        """What a cell printed and displayed, as IPython's history has it, and as it was noted."""
+        """The output of a cell, as IPython's history has it, and as it was noted."""
         found = _TITLE.search(source)
         title = found["title"] if found else ""
         # It is a defaultdict: reading it by index would add to it.
@@ -197,7 +197,7 @@ class _Session:
 
 
 def _streamed(pieces: Any) -> str:
-    """What a cell printed: of a long text both ends, without joining all of it."""
+    """The text that a cell printed: of a long one both ends, without joining all of it."""
     if not isinstance(pieces, list):
         return str(pieces)[:MAX_READ]
     head: list[str] = []

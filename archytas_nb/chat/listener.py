@@ -56,7 +56,7 @@ _KINDS: dict[ev.Answer, str] = {
 
 
 class AskedNotebook(Protocol):
-    """What a listener needs of a notebook."""
+    """The parts of a notebook that a listener needs."""
 
     def ask(self, question: str, talk: Talk) -> Future[End]:
         """Ask as soon as no cell is running; until then the future can be cancelled."""

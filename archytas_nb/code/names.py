@@ -102,7 +102,7 @@ def _looked_up(path: str, namespace: Mapping[str, Any]) -> Any:
 
 
 class Imports:
-    """What the code of a run imports, under names that are not taken otherwise."""
+    """The imports of a run's code, under names that nothing else has."""
 
     def __init__(self, namespace: Mapping[str, Any], names: Names) -> None:
         self._namespace = namespace

@@ -545,7 +545,7 @@ class _Renaming(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """What something is compared with is a value, no name of a column."""
+        """The right side of a comparison is a value, not the name of a column."""
         node.left = self.visit(node.left)
         node.comparators = [
             each if isinstance(each, ast.Constant) else self.visit(each)

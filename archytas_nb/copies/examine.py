@@ -1,4 +1,4 @@
-"""What a copy is asked about a statement: whether it is cured, and what is known of it.
+"""Questions to a copy about a statement: whether it is cured, and hints about its failure.
 
 A copy gives back only data.
 """
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def asked(copy: Copy | None, function: str, *given: Any) -> Any:
-    """What a function of this module says in a copy; None if the copy has ended.
+    """The reply of a function of this module in a copy; None if the copy has ended.
 
     Args:
         copy: The copy.

@@ -1,4 +1,4 @@
-"""What is known of a statement that failed in a copy: looked up there, and written by nobody.
+"""Hints about a statement that failed in a copy: facts looked up there, written by nobody.
 
 Columns and attributes that exist and are spelled nearly so, the parameters of the function that was
 called, and what the variables of the statement are.
@@ -39,7 +39,7 @@ def hints(failure: Failure) -> list[str]:
 
 
 def _near(failure: Failure) -> Iterator[str]:
-    """What exists in place of what the error names."""
+    """The names that exist and resemble the one in the error."""
     error = failure.error
     if isinstance(error, KeyError):
         columns = failure.columns
@@ -96,7 +96,7 @@ def _texts(failure: Failure) -> Iterator[str]:
 
 
 def state_of(source: str, tables: Collection[str], variables: Mapping[str, Any]) -> list[str]:
-    """What the variables of a statement are, without those of the notebook's tables."""
+    """The variables of a statement, described, without those of the notebook's tables."""
     return list(_state(parsed(source), variables, tables))
 
 
@@ -111,7 +111,7 @@ def _state(tree: ast.AST, variables: Mapping[str, Any], tables: Collection[str])
 
 
 def about(name: str, value: Any) -> str:
-    """What a variable is, in one line."""
+    """A description of a variable, in one line."""
     if is_table(value):
         listed = _listed(columns_of(value)[:_COLUMNS])
         facts = f"{name}: {type(value).__name__}, {len(value)} rows, columns {listed}"

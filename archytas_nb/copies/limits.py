@@ -41,5 +41,5 @@ class CopyLimits:
         return int(psutil.virtual_memory().available) // 2
 
     def bounds(self) -> Bounds:
-        """What concerns the program in the copy."""
+        """The limits of the program in the copy."""
         return Bounds(self.printed, self.text, self.value, self.figures)

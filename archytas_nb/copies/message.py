@@ -1,4 +1,4 @@
-"""What a program names, as a message: pickled, with separate buffers for arrays and tables."""
+"""The values that a program names, as a message: pickled, with buffers for arrays and tables."""
 
 from __future__ import annotations
 

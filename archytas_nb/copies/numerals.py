@@ -69,7 +69,7 @@ def numerals(texts: Iterable[str]) -> Numerals | None:
 
 
 def _separators(between: set[str]) -> Iterator[tuple[str, str]]:
-    """What may separate groups and decimals, so that each of these characters separates some."""
+    """The possible separators of groups and decimals, so that each of these characters is used."""
     for groups in ("", *_GROUPS):
         for point in ("", *_POINTS):
             if between == {*groups, *point} and (not groups or groups != point):

@@ -64,7 +64,7 @@ def _is_installed(name: str) -> bool:
 
 
 def command(what: str) -> list[str]:
-    """What starts a process that can import what this one can, and calls a function below."""
+    """The command for a process with this one's import path, which calls a function below."""
     source = (
         f"import sys; sys.path[:] = {sys.path!r}; from archytas_nb.copies import prepared;"
         f" prepared.{what}"
@@ -249,7 +249,7 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass
 class _Served:
-    """What the prepared process has."""
+    """The state of the prepared process."""
 
     line: socket.socket
     pids: set[int]

@@ -37,7 +37,7 @@ _LOOK = 0.25
 
 @dataclass(frozen=True)
 class Message:
-    """What a copy says.
+    """A message of a copy.
 
     Attributes:
         what: The kind of message.

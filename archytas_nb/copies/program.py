@@ -95,7 +95,7 @@ class _Printed(io.TextIOBase):
 
 
 class _NativeOutput:
-    """What native code prints, which a file in the scratch folder takes."""
+    """The output of native code, collected by a file in the scratch folder."""
 
     def __init__(self, folder: Path) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -302,7 +302,7 @@ class Program:
 
     @contextmanager
     def _displays(self) -> Iterator[None]:
-        """What IPython would send to the front end is printed, or is a picture."""
+        """Print displays that IPython would send to the front end, or keep them as pictures."""
         module = sys.modules.get("IPython.core.interactiveshell")
         shell_class = getattr(module, "InteractiveShell", None)
         publisher = getattr(

@@ -207,7 +207,7 @@ class _Project:
             index = self._folders[index].parent
 
     def allowed(self) -> list[Path]:
-        """What can be allowed as a whole."""
+        """The paths that can be allowed as a whole."""
         for index, folder in enumerate(self._folders):
             # A hard link gives a secret a second name.
             if any(inode in self._secret_files for _, inode in folder.files):

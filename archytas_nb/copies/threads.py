@@ -17,7 +17,7 @@ _RECURSIVE = 0
 
 
 class Semaphore:
-    """What `_multiprocessing.SemLock` is to processes, for threads.
+    """The counterpart of `_multiprocessing.SemLock` for threads.
 
     Attributes:
         kind: 0 for a lock that its owner can take again, 1 for a semaphore.

@@ -63,7 +63,7 @@ def told(effects: Sequence[Effect]) -> tuple[Told, ...]:
 
 
 def _inside(by_path: Mapping[Path, Effect]) -> Mapping[Path, list[Effect]]:
-    """What was done in each folder in which something was done."""
+    """The effects in each folder that has some."""
     found: dict[Path, list[Effect]] = defaultdict(list)
     for path, each in by_path.items():
         for folder in path.parents:

@@ -78,7 +78,7 @@ class Seen:
     values: Mapping[str, Fingerprint] = field(default_factory=dict)
 
     def changed(self, tool: Tool, bound: BoundCall) -> str:
-        """What has changed since, as the beginning of a sentence; empty if nothing has."""
+        """The changes since then, as the beginning of a sentence; empty if there are none."""
         now = state_of(tool)
         if now != self.tool:
             return now.changed_from(self.tool)
@@ -215,7 +215,7 @@ class Approver:
 
     @property
     def asks_before(self) -> frozenset[AskBefore]:
-        """What code of the model does only after a person was asked."""
+        """The acts of the model's code that need a person's approval first."""
         return frozenset().union(*(each.ask_before for each in self.rules))
 
     def may_refuse(self, tool: Tool) -> bool:

@@ -390,7 +390,7 @@ class Permissions:
         return any(Permission(each, tool) in self._given for each in sources)
 
     def changed(self, sources: Iterable[Source], tool: ToolState) -> str:
-        """What has changed since a tool of this name was permitted; empty if none was."""
+        """The changes since a tool of this name was permitted; empty if none was."""
         sources = tuple(sources)
         earlier = [
             each.tool

@@ -77,7 +77,7 @@ def _names_in(value: Any, namespace: Namespace, depth: int = 3) -> Iterator[str]
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """What may be a function, or hold one, in a value that Python or the user's code has made."""
+    """The parts that may be or contain functions, of a value of Python or of the user's code."""
     kind = type(value)
     if kind is FunctionType:
         cells = (each.cell_contents for each in value.__closure__ or () if _is_filled(each))

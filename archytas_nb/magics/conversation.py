@@ -37,7 +37,7 @@ _UNWATCHED = (
 
 @magics_class
 class ConversationMagics(Magics):
-    """What is asked and done about the conversations of this notebook."""
+    """Magics about the conversations of this notebook."""
 
     shell: Any
 

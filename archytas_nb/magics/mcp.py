@@ -325,7 +325,7 @@ class McpMagics(Magics):
 
 
 def _to_paste(client: str | None, started: NotebookServer) -> list[str]:
-    """What the person adds to a program themselves; without its name, for several."""
+    """The text that the person pastes into a program's settings; without its name, for several."""
     from archytas_nb.mcp import clients
 
     show = f"in a terminal, {clients.PRINT_IT} prints the token: it is not saved with a notebook"

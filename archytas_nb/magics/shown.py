@@ -153,7 +153,7 @@ def never_used(cassette: Cassette) -> str:
 
 
 def _asks(entry: Any) -> str:
-    """What an exchange of a cassette asks: the model's last message, or a question to a person."""
+    """The request of a recorded exchange: the last message to the model, or a person's question."""
     if hasattr(entry, "prompt"):
         return str(entry.prompt)
     return str(entry.request.messages[-1].content.get("content"))
@@ -230,7 +230,7 @@ def _files_moved(effects: Sequence[Effect], left: Collection[str], *, back: bool
 
 
 def changes(diff: Diff, effects: Sequence[Effect] = ()) -> Overview:
-    """What a run changed, was not watched or could not be kept, and what it did outside."""
+    """The changes of a run, the variables without undo, and its effects outside of the kernel."""
     from archytas_nb.effects.told import told
 
     rows: list[tuple[str, ...]] = [

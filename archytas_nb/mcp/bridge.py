@@ -128,7 +128,7 @@ async def _client(notebook: str, context: Any) -> AsyncIterator[Client]:
 
 
 async def _asked(notebook: str, context: Any, ask: Callable[[Client], Awaitable[T]]) -> T:
-    """What the kernel answers.
+    """The kernel's answer.
 
     Raises:
         ConfigurationError: None can be asked.

@@ -443,7 +443,7 @@ class _Check:
         self._validator: Any = None
 
     def __call__(self, value: Any) -> str:
-        """What is wrong; empty if nothing is, or if the schema is none."""
+        """The fault of a value; empty if there is none, or if the schema is not valid."""
         try:
             if self._validator is None:
                 kind = validator_for(self._schema)

@@ -1,4 +1,4 @@
-"""What a server of others sends, taken piece by piece before the library reads it.
+"""Messages of foreign servers, taken piece by piece before the library reads them.
 
 The library validates a message as a whole: one faulty tool refuses all tools of a server, and one
 faulty part of a result loses a result whose call was carried out. So each message is made again of
@@ -177,7 +177,7 @@ class Reader:
 
 
 def _kind(value: Any) -> str:
-    """What a value of JSON is, for a person."""
+    """The kind of a JSON value, for a person."""
     for kind, what in _KINDS.items():
         if isinstance(value, kind):
             return what
@@ -191,7 +191,7 @@ _KINDS: dict[type, str] = {
 
 
 def _called(tool: Any, number: int) -> str:
-    """What a tool is called that cannot be read."""
+    """The name of a tool that cannot be read."""
     name = tool.get("name") if isinstance(tool, dict) else None
     if isinstance(name, str) and name:
         return visible(truncate_line(name, _MAX_SHOWN))
@@ -331,7 +331,7 @@ def _failed(message: str, code: int = types.PARSE_ERROR) -> JsonObject:
 
 
 def _error(error: Any) -> JsonObject:
-    """What a server says of a failure, of which the code and the data matter to the library."""
+    """A server's report of a failure, of which the code and the data matter to the library."""
     code: Any = None
     message: Any = error
     made: JsonObject = {}
@@ -485,7 +485,7 @@ class _Events(_Stream):
                 return
 
     def _line(self, line: bytes) -> bytes:
-        """What the library reads after a line."""
+        """The messages that the library reads after a line."""
         name, _, value = line.partition(b":")
         if line and name != b"data":
             self._others.append(line[:_MAX_FIELD])

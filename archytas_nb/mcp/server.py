@@ -56,7 +56,7 @@ INSTRUCTIONS = (
 
 
 class ServedNotebook(Protocol):
-    """What a server needs of a notebook. `tools` is called on the thread of the server."""
+    """The parts of a notebook that a server needs. The server's thread calls `tools`."""
 
     def tools(self) -> Mapping[str, Tool]:
         """The tools that exist now, by name."""

@@ -22,7 +22,7 @@ from archytas_nb.models.sse import parsed
 
 
 class Endpoint(Protocol):
-    """What a batch API needs of its model: that of `RemoteModel`."""
+    """The parts of a model that a batch API needs: those of `RemoteModel`."""
 
     base_url: str
     errors: EndpointErrors

@@ -1,1 +1,1 @@
-"""What is known about objects of any type."""
+"""Facts about objects of any type."""

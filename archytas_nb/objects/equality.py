@@ -118,7 +118,7 @@ _COMPARED: dict[type, Callable[[Any], Parts]] = {
 
 @functools.lru_cache(4096)
 def _compared(cls: Any) -> Callable[[Any], Parts] | None:
-    """What tells values of a type apart; None if only their identity does."""
+    """The parts that tell values of a type apart; None if only their identity does."""
     if cls in _COMPARED:
         return _COMPARED[cls]
     if issubclass(cls, pathlib.PurePath) and cls in ATOMS:

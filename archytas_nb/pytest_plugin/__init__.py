@@ -87,7 +87,7 @@ def scripted_model() -> Iterator[Callable[..., ScriptedModel]]:
 
 @pytest.fixture
 def agent_min_pass(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
-    """What ``--agent-min-pass`` says: ``assert agent.evaluate(…).rate >= agent_min_pass``.
+    """The value of ``--agent-min-pass``: ``assert agent.evaluate(…).rate >= agent_min_pass``.
 
     The test asks as the other options say: with ``--agent-live`` the file of answers is ignored,
     with ``--agent-replay`` all answers must be there.

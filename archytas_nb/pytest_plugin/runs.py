@@ -324,7 +324,7 @@ class _Notebook:
         return self.cells == cells
 
     def volatile(self) -> dict[str, str]:
-        """What may differ in the outputs, for nbval: patterns and their replacements."""
+        """The parts of outputs that may differ, for nbval: patterns and their replacements."""
         found = dict(_PICTURES)
         for path in {self._beside, *(Path(first["cassette"]) for first, *_ in self._reports())}:
             with suppress(ConfigurationError):  # the cell that uses it shows the error
@@ -350,7 +350,7 @@ class _Notebook:
         return None
 
     def _reports(self) -> list[list[dict[str, Any]]]:
-        """What the kernels of the notebook reported about their cassettes."""
+        """The reports of the notebook's kernels about their cassettes."""
         paths = sorted(Path(self._folder.name).glob("*.jsonl"))
         # A kernel that was killed may have left a line without its end.
         texts = [path.read_text("utf-8").rpartition("\n")[0] for path in paths]

@@ -67,7 +67,7 @@ _PATIENCE = 5.0  # seconds until a thread whose copy was ended is abandoned
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What the programs of a question ran, to be run again for the next question.
+    """The code that the programs of a question ran, to run again for the next question.
 
     Attributes:
         text: The statements, without calls of tools.
@@ -78,7 +78,7 @@ class Ran:
     variables: tuple[str, ...] = ()
 
     def for_program(self, tree: ast.Module) -> str:
-        """What is run before a program that names what these assigned; empty if it names nothing.
+        """The code to run before a program that names variables of these; empty if it names none.
 
         What they changed of the notebook's variables is as it is there again.
         """
@@ -237,7 +237,7 @@ class CopySession:
         return Ran("\n".join(again), self._tables)
 
     def _next(self) -> ProgramReply:
-        """What the thread reports next."""
+        """The next report of the thread."""
         while True:
             try:
                 event = self._events.get(timeout=_WAIT)
@@ -463,7 +463,7 @@ class CopySession:
         return f"{', '.join(missing)} is nan: {why}"
 
     def _hints_about(self, source: str) -> tuple[str, ...]:
-        """What the variables of a statement are."""
+        """Descriptions of the variables of a statement."""
         found = examine.asked(self._copy, "state_of", source, self._tables)
         return tuple(found or ())
 
@@ -480,7 +480,7 @@ class CopySession:
             self._program.sound = self._before_unfit(source)
 
     def _before_unfit(self, source: str) -> str | None:
-        """What ran before the statement that made the unfit data which a statement was given."""
+        """The code before the statement that made the unfit data of a later statement."""
         found = examine.asked(self._copy, "unfit_inputs", source, self._tables)
         names = set(found or ())
         first = None

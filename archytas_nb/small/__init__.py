@@ -1,1 +1,1 @@
-"""What is done differently for a small model; the rest of the package reads none of it."""
+"""The different treatment of small models; the rest of the package knows nothing of it."""

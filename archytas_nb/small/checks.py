@@ -89,13 +89,13 @@ class SmallModelChecks:
 
 
 def known_hint(wire: Wire) -> str:
-    """What the model is told if no tool fits, and it knows the answer."""
+    """The hint for a model that sees no tool that fits, and knows the answer."""
     judged = "You judged that none of your tools fits, and that you know it by heart"
     return f"({judged}: use {wire.answer_action}.)"
 
 
 def no_tool_hint(wire: Wire) -> str:
-    """What it is told if no tool fits, and it does not."""
+    """The hint for a model that sees no tool that fits, and does not know the answer."""
     judged = "You judged that none of your tools fits"
     return f"({judged}: use {wire.fail_action}, and say what is missing.)"
 

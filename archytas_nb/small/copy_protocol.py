@@ -1,4 +1,4 @@
-"""What a small model reads of programs that run in a copy of the notebook: rules and an example."""
+"""The rules and an example, for a small model, of programs that run in a copy of the notebook."""
 
 from __future__ import annotations
 

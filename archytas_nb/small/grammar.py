@@ -300,7 +300,7 @@ class ProgramGrammar:
         return _joined([root, _SHARED, _LITERAL])
 
     def _known(self, kind: str) -> str:
-        """What is answered without a call: a value of the required type, or text or a number."""
+        """The rule of an answer without a call: of the required type, or else text or a number."""
         if self._answer is not None:
             return "answered"
         return f"plaintext | string{kind} | filled{kind}"
@@ -375,7 +375,7 @@ class ProgramGrammar:
         return _joined(rules)
 
     def _answered(self, kind: str, *, has_results: bool) -> list[str]:
-        """What may be given to ``answer``: a value of the required type, or text."""
+        """The rules of the argument of ``answer``: a value of the required type, or text."""
         types = set(_LITERALS)
         texts: list[str] = []
         options = ["told", "fact"]
@@ -503,7 +503,7 @@ def _joined(rules: Iterable[str]) -> str:
 
 
 def _literals_of(schema: Json) -> str:
-    """What a value of a schema of JSON is written as, without variables and calls."""
+    """The rule of the literals of a JSON schema, without variables and calls."""
     if not isinstance(schema, dict):
         schema = {}
     if values := _enum_of(schema):

@@ -56,7 +56,7 @@ _FENCE = "```python\n"
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """What was wrong with a program.
+    """The fault of a program.
 
     Attributes:
         text: What was wrong.
@@ -84,7 +84,7 @@ class _Wrong:
 
     @property
     def told(self) -> str:
-        """What is said below the question before a fresh program."""
+        """The text below the question before a fresh program."""
         failed = f"Another program failed at `{truncate_line(self.failed, 200)}`: "
         return "\n".join([f"({failed if self.failed else ''}{self.text}", *self.hints]) + ")"
 
@@ -221,7 +221,7 @@ def _program_in(reply: str, *, is_cut: bool) -> str:
 
 
 def _without_answer(program: str) -> str:
-    """What ran before the statement that answered."""
+    """The part of a program before the statement that answered."""
     tree = Program(program).tree
     answers = [each.lineno for each in tree.body if any(calls(each, PROGRAM_ANSWER))]
     return "\n".join(program.splitlines()[: answers[0] - 1]) if answers else program

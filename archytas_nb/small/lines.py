@@ -229,7 +229,7 @@ class LineByLine:
 
 
 def _value(statement: str, end: ProgramEnded, results: Sequence[str]) -> str:
-    """What the model is shown of a statement that was run; empty if there is nothing.
+    """The values of an executed statement that the model sees; empty if there are none.
 
     Args:
         statement: The statement.

@@ -1,4 +1,4 @@
-"""What is done differently for a small model during a run.
+"""The different treatment of a small model during a run.
 
 Before the first step it is asked whether a tool fits the question (`checks.py`), and where the
 endpoint continues replies, it writes its first program line by line (`lines.py`). Later it has to
@@ -52,7 +52,7 @@ from archytas_nb.small.protocol import LITERAL_ANSWER, SmallProgramProtocol
 
 
 class SmallStrategy(Strategy):
-    """What is done differently for a small model; the state of one run."""
+    """The different treatment of a small model; the state of one run."""
 
     keeps_cut_answers = False
     rewrites_in_order = False
@@ -83,7 +83,7 @@ class SmallStrategy(Strategy):
         return None
 
     def disabled(self, loop: RunningLoop) -> Collection[str]:
-        """What contradicts the hint, in the first reply: the model ignores the hint alone."""
+        """The actions that contradict the hint, in the first reply: a model ignores a mere hint."""
         return () if loop.guards.steps else self._contradicting
 
     def shape(self, ask: AskModel, loop: RunningLoop) -> AskModel:

@@ -375,7 +375,7 @@ def _change(node: ast.AST, scope: _Scope) -> Iterator[_Raw]:
 
 
 def _read_before(target: ast.expr, scope: _Scope) -> Iterator[_Step]:
-    """What ``target += value`` reads first."""
+    """The names that ``target += value`` reads first."""
     if isinstance(target, ast.Name):
         yield _Raw(target.id, "read", target, scope)
     else:
@@ -383,7 +383,7 @@ def _read_before(target: ast.expr, scope: _Scope) -> Iterator[_Step]:
 
 
 def _stored(target: ast.expr, scope: _Scope) -> Iterator[_Raw]:
-    """What ``target += value`` does last."""
+    """The last effect of ``target += value``: a new value for a name, or a changed object."""
     if isinstance(target, ast.Name):
         yield _Raw(target.id, "bind", target, scope)
     else:

@@ -77,7 +77,7 @@ class Edits:
         return b"".join([*parts, self._text[start:end]])
 
     def _made(self, change: _Change, inside: list[_Change]) -> bytes:
-        """What is written in the place of a node."""
+        """The text that replaces a node."""
         done, end = change.place
         made = b""
         between = b""

@@ -26,7 +26,7 @@ def parsed(text: str | bytes, mode: str = "exec") -> Any:
 
 
 def around_lines(text: str) -> tuple[str, str] | None:
-    """What has to come before and after lines of code that go on, so that they are Python.
+    """The lines that turn an excerpt of code into Python: one before it, one after it.
 
     They may be inside of a statement, or begin one whose body is missing. None if nothing helps.
     """

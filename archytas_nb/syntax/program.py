@@ -78,5 +78,5 @@ def calls(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
 
 
 def given(call: ast.Call) -> list[ast.expr]:
-    """What a call gives to the function, by position and by name."""
+    """The arguments of a call, by position and by name."""
     return [*call.args, *(each.value for each in call.keywords)]

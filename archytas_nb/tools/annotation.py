@@ -272,7 +272,7 @@ class Rewriter:
         return self._class(annotation, accepts_str=accepts_str)
 
     def _alias(self, annotation: Any, *, accepts_str: bool) -> Any:
-        """What an alias stands for; pydantic follows one that contains itself."""
+        """The type that an alias names, or the alias if it contains itself: pydantic follows it."""
         is_whole = names_itself(annotation)
         if is_whole and is_endless(annotation):
             raise FaultyTypeError(

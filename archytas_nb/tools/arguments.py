@@ -91,7 +91,7 @@ def fault_lines(faults: Sequence[ArgumentFault]) -> list[str]:
 
 
 def for_person(faults: Sequence[ArgumentFault]) -> str:
-    """What was wrong with a call, for a person."""
+    """The faults of a call, for a person."""
     lines = fault_lines(faults)
     if len(lines) == 1:
         return f"wrong arguments: {lines[0]}"
@@ -374,7 +374,7 @@ def _matches(value: Any, schema: Mapping[str, Any]) -> bool:
 
 
 def _mismatch(value: Any, schema: Mapping[str, Any], choices: list[Any]) -> str:
-    """What the schema expects, if the value violates it and pydantic might accept it."""
+    """The schema's expectation, if the value violates it and pydantic might accept it."""
     kind = schema.get("type")
     date = _DATES.get(schema.get("format", ""))
     if kind == "string" and date and math.isfinite(_number(value)):

@@ -158,7 +158,7 @@ class CurrentRun:
 
     @property
     def values(self) -> str:
-        """What the model of the run may learn of values, such as ``"none"``."""
+        """The values that the model of the run may learn, such as ``"none"``."""
         return self.host.values
 
     @property

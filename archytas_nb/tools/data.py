@@ -166,7 +166,7 @@ def _labelled(value: Any, column: Column, part: slice) -> list[tuple[Any, ...]]:
 
 
 def level_name(level: Column) -> str:
-    """What a level of an index is called."""
+    """The name of a level of an index, for a model."""
     return f"index {level.label}" if level.label else "index"
 
 
@@ -347,7 +347,7 @@ def _whole(value: Any) -> str:
 
 
 def _range_of(value: Any) -> str:
-    """What an array of numbers or times has in it: its ends, the mean, and what is missing."""
+    """The range of an array of numbers or times: its ends, the mean, and the missing values."""
     kind = getattr(value.dtype, "kind", "")
     if kind not in "iufmM" or value.size > _CELLS_TO_COUNT:
         return ""

@@ -175,7 +175,7 @@ def _description(tool: Tool, sent: Sequence[Parameter], returned: Any) -> str:
 
 
 def _details(parameter: Parameter) -> tuple[str, ...]:
-    """What the name of a type does not say; an object is passed as it is, not by its name."""
+    """Details that the name of a type lacks; none of an object, which is passed as it is."""
     if parameter.type.by_reference:
         return ()
     return parameter.type.details
@@ -218,7 +218,7 @@ _NOTHING_TYPED: Mapping[str, Any] = MappingProxyType({})
 def stubs(
     tools: Iterable[Tool], variables: Iterable[str] = (), typed: Mapping[str, Any] = _NOTHING_TYPED
 ) -> str:
-    """What the type checker reads before a program: the tools, the endings, and other names.
+    """The declarations before a program, for the type checker: tools, endings, and other names.
 
     Args:
         tools: The tools.
@@ -312,7 +312,7 @@ class _Types:
         return list(self._classes.values())
 
     def records(self) -> dict[str, RecordType]:
-        """What can be read of the records."""
+        """The readable parts of the records."""
         return {
             name: RecordType(
                 tuple(fields_of(cls)),

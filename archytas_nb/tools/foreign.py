@@ -331,7 +331,7 @@ class _Inlining:
         return kept
 
     def _target(self, reference: str) -> Any:
-        """What a JSON pointer or an anchor stands for; everything if that is not in the schema."""
+        """The target of a JSON pointer or an anchor; a schema of everything if there is none."""
         base = str(self._schema.get("$id", ""))
         if base:
             reference = reference.removeprefix(base)
@@ -392,12 +392,12 @@ def _in_one_form(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_kind(kind: str, rest: dict[str, Any]) -> dict[str, Any]:
-    """What a schema of several types says of one of them; null needs nothing."""
+    """The part of a schema of several types that applies to one of them; nothing for null."""
     return {} if kind == "null" else rest
 
 
 def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """What two schemas permit together: one schema where they do not say different things."""
+    """The intersection of two schemas: one schema where they do not contradict each other."""
     notes = {key: each for key, each in other.items() if key in _NOTES}
     rest = {key: each for key, each in other.items() if key not in _NOTES}
     joined = {"properties", "required"}

@@ -83,7 +83,7 @@ def _size(table: Table, *, in_words: bool) -> str:
 
 
 def axes(value: Any, table: Table | None, hidden: Collection[str] | None = None) -> str:
-    """What the rows are called after, and the columns of a pivot; mostly empty."""
+    """The names of the index, and of the columns of a pivot; mostly empty."""
     text = ""
     levels = index_of(value)
     names = [

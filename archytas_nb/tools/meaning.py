@@ -165,7 +165,7 @@ def _alias(annotation: Any) -> Any:
 
 
 def alias_value(annotation: Any) -> Any:
-    """What an alias stands for.
+    """The type that an alias names.
 
     Raises:
         NameError: A name in it is not defined.
@@ -189,7 +189,7 @@ def substituted(annotation: Any, given: Mapping[Any, Any]) -> Any:
 
 
 def stands_for(annotation: Any) -> Any:
-    """What an annotation stands for, one wrapper less; the annotation itself if it has none."""
+    """The type inside an annotation's outer wrapper; the annotation itself if it has none."""
     step = _step(annotation)
     return annotation if step is _END else step
 

@@ -84,7 +84,7 @@ def _classes(function: FunctionType) -> Iterator[type]:
 
 
 def _checked(thing: Any) -> str | None:
-    """What to say of a function or a class; None if it is what its file says."""
+    """The message about a function or a class; None if it is as in its file."""
     file = _file_of(thing)
     if file is None:
         return None
@@ -125,7 +125,7 @@ def _file_of(thing: Any) -> _File | None:
 
 
 def _live(thing: Any) -> Any:
-    """What counts of a function or a class in this process."""
+    """The parts of a function or a class in this process that a change of its file may affect."""
     if isinstance(thing, FunctionType):
         values = thing.__defaults__, thing.__kwdefaults__
         return thing.__code__, repr(values), repr(raw_annotations(thing)), thing.__doc__

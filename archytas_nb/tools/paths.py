@@ -178,7 +178,7 @@ def _column(value: Any, key: Any) -> tuple[Column, str] | None:
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """What an object stores under a name, without any code of its class; `_MISSING` if nothing."""
+    """The value that an object stores under a name, without running code; `_MISSING` if none."""
     found = inspect.getattr_static(value, name, _MISSING)
     if isinstance(found, types.MemberDescriptorType) or type(found).__name__ == "_tuplegetter":
         try:
@@ -190,7 +190,7 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def _item(value: Any, key: Any) -> Any:
-    """What a container has under a key or at a position; `_MISSING` if nothing."""
+    """The value in a container under a key or at a position; `_MISSING` if none."""
     if isinstance(value, (str, bytes, bytearray)):
         return _MISSING
     try:

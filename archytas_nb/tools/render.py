@@ -137,7 +137,7 @@ def _render(value: Any, max_chars: int, room: int) -> Rendered:
 
 
 def image_text(value: Any) -> str:
-    """What a model reads of a value that is an image."""
+    """The text for a model of a value that is an image."""
     return f"[image: {type(value).__name__}]"
 
 
@@ -292,7 +292,7 @@ def _list_in_room(value: list[Any], room: int) -> str:
 
 
 def _records_in_room(value: list[dict[str, Any]], room: int) -> str:
-    """What the keys of objects in a list are, and the first and the last of them."""
+    """The keys of the objects in a list, and the first and the last objects."""
     facts = []
     number = _number_of(value)
     value = [each for each in value if type(each) is dict]
@@ -377,7 +377,7 @@ _TELLING_TAG = re.compile(rf"(?i)<({'|'.join(_HTML_NAMES)})\b")
 
 
 def rich_name(data: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
-    """What a display is that only a front end can draw, in a word or two.
+    """The kind of a display that only a front end can draw, in a word or two.
 
     Empty if a trace can show it (text, Markdown, a formula, an image), and for a trace itself.
     """

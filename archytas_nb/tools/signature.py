@@ -431,7 +431,7 @@ def _fitting(draft: _Draft, name: str, default: Any, kind: ArgumentType) -> Any:
 
 
 def _injected(annotation: Any) -> Literal["", "namespace", "run"]:
-    """What a parameter is given that the model does not see; empty for what the model sends."""
+    """The hidden object that a parameter gets; empty for a parameter that the model fills."""
     for each in layers(annotation):
         if each is LiveNamespace:
             return "namespace"

@@ -496,7 +496,7 @@ def _held(series: Any) -> list[Any]:
 
 
 def _first_of(read: Callable[[], _Read], instead: Callable[[], _Read]) -> _Read:
-    """What is read of a table, in another way if Python cannot hold a value of it.
+    """The result of `read`, or of `instead` if Python cannot hold a value of the table.
 
     Each library has its own exceptions, and a panic of polars is not an `Exception`.
     """

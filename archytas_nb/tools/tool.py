@@ -95,7 +95,7 @@ class BoundCall:
 
 
 def definition_of(function: Callable[..., Any]) -> tuple[object, ...] | None:
-    """What the description of a function is made from, if each part can only be replaced.
+    """The parts that determine a function's description, if each can only be replaced.
 
     None where a part may also change in place, as a class of the user does, or a mutable default:
     then only reading the function again shows whether its description is still true.
@@ -121,7 +121,7 @@ _FIXED = (*_CONSTANTS, object, list, tuple, dict, set, frozenset)
 
 
 def _meant(annotation: object, names: Mapping[str, Any]) -> object:
-    """What an annotation means; one that is written as text stays a text unless it is a name."""
+    """The meaning of an annotation; one in quotes stays a text unless it is a name."""
     if not isinstance(annotation, str):
         return annotation
     return names.get(annotation, getattr(builtins, annotation, annotation))
@@ -291,7 +291,7 @@ class Tool(ToolLike):
 
     @functools.cached_property
     def _definitions(self) -> list[object]:
-        """What `definition_of` returned when the function was last read; empty before."""
+        """The result of `definition_of` when the function was last read; empty before."""
         return []
 
     @functools.cached_property
@@ -561,7 +561,7 @@ def _is_same_default(one: Any, other: Any) -> bool:
 
 
 def approval_note(approve: Approval) -> str:
-    """What a model reads of the approval of a tool, which is not a reason for it to ask as well."""
+    """The note about a tool's approval for a model, which is no reason for it to ask as well."""
     if callable(approve):
         return "The user may be asked to approve a call."
     return "The user approves each call." if approve else ""

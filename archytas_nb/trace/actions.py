@@ -1,4 +1,4 @@
-"""What a person can do with the last question when it has ended: a row of buttons below its trace.
+"""Buttons below the trace of the last question: a person can go on with it when it has ended.
 
     offered ──press──▶ working ──▶ offered     what came of it is below the row
        └──the next question begins──▶ closed   the row is gone

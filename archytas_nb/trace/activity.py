@@ -175,7 +175,7 @@ class Activity:
         return self._wait - (self._now() - self._since)
 
     def streamed(self) -> Streamed | None:
-        """What is being written or printed, if anything."""
+        """The text that the model writes or a tool prints now, if any."""
         if not (self._text or self._reasoning or self._output):
             return None
         if self._writes_programs:
@@ -219,7 +219,7 @@ class Activity:
         return self.phase + self.passed(view)
 
     def passed(self, view: RunView) -> str:
-        """What follows the phase: the time of a call or before a retry, step, time, tokens."""
+        """The facts after the phase: the time of a call or before a retry, step, time, tokens."""
         text = ""
         if self._left > 0:
             text = f" · {clock(math.ceil(self._left))} left"

@@ -169,7 +169,7 @@ def with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
 
 
 def _all_shown(outcome: ev.CallOutcome, text: str) -> list[Shown]:
-    """What a call said, printed and displayed, with the pictures of its result; nothing twice."""
+    """The messages, texts and displays of a call, with its result's pictures; nothing twice."""
     shown = []
     if outcome.said:
         shown.append(Shown("stdout", tidy(outcome.said)))

@@ -75,7 +75,7 @@ class Controls:
         return line
 
     def _what_else_changed(self, form: ApprovalForm | UserQuestion | None, *, is_last: bool) -> str:
-        """What is different in a call since it was shown, apart from what the person changed.
+        """The differences of a call since the person saw it, except those that they made.
 
         Args:
             form: The call as it is now.
@@ -103,7 +103,7 @@ class Controls:
 
 
 def _note_of(prompt: str) -> str:
-    """What is said above the line that asks, such as why an edit was not accepted."""
+    """The note above the line that asks, such as why an edit was not accepted."""
     note, _, _ = prompt.rpartition("\n")
     return note.strip()
 

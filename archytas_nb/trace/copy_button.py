@@ -76,5 +76,5 @@ if (!window.archytasNbCopies) {{
 
 
 def copy_buttons() -> Html:
-    """What adds a button to each block of an answer in the page, also after the run."""
+    """A script that adds a button to each block of an answer, also after the run."""
     return stylesheet(_SHEET, onload=_OFFER)

@@ -547,7 +547,7 @@ class QuestionSheet(Sheet):
 
 
 def draw_findings(found: Findings | None) -> Html | None:
-    """What a person reads before they choose, but for its title."""
+    """The findings that a person reads before they choose, without the title."""
     if found is None:
         return None
     table = None
@@ -622,7 +622,7 @@ def _shown(field: FormField) -> Any:
 
 
 def _was(field: FormField, new: Json) -> Html:
-    """What a changed field was; of a text of several lines, those that are no longer in it."""
+    """The old value of a changed field; of a text of several lines, the removed ones."""
     old = field.value
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
         pairs = difflib.ndiff(old.split("\n"), new.split("\n"))

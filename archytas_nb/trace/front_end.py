@@ -123,7 +123,7 @@ def display(widget: Any) -> Any:
 
 
 def view_of(widget: Any) -> dict[str, Any]:
-    """What is displayed to show a widget."""
+    """The data of a display that shows a widget."""
     model = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
     return {"application/vnd.jupyter.widget-view+json": model}
 

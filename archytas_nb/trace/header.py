@@ -1,4 +1,4 @@
-"""What a person can do with a run while it works: end it, and tell the agent something.
+"""Controls of a run while it works: a person can end it, and tell the agent something.
 
 A press or a text arrives on another thread, which writes no widget and no state of the run.
 """

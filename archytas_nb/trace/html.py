@@ -258,7 +258,7 @@ def steps_html(view: RunView, *after: Html | None) -> Html:
 
 
 def _finished(view: RunView, *, reason: bool, with_steps: bool = True) -> Iterator[Html | None]:
-    """What there is of a run that has ended, below its question, in the order of its weight."""
+    """The parts of a run that has ended, below its question, the most important first."""
     limits = PageLimits(view.steps)
     if with_steps and view.trace != "off":
         yield _first_line(view, limits)
@@ -295,7 +295,7 @@ def summary_line(view: RunView) -> str:
 
 
 def _details_of(view: RunView) -> str:
-    """What the tokens of a run were, and its protocol."""
+    """The tokens of a run, and its protocol."""
     usage = view.usage
     parts = []
     if usage.tokens:
@@ -341,7 +341,7 @@ def exhibits_html(view: RunView, limits: PageLimits) -> Html | None:
 
 
 def _changed(view: RunView) -> Html | None:
-    """What a run has changed, in one line, which unfolds to a table."""
+    """The changes of a run, in one line, which unfolds to a table."""
     rows = view.changes
     if not rows:
         return None
@@ -418,7 +418,7 @@ def facts_of(view: RunView) -> str:
 
 
 def phase_html(phase: str) -> Html:
-    """What a run does now; read out when it changes."""
+    """The current work of a run; a screen reader reads each change."""
     return element("div", phase, role="status", title=phase, style=f"{_FACTS};{_CUT}")
 
 
@@ -458,7 +458,7 @@ def answer_html(answer: str, spans: Sequence[Span] = ()) -> Html:
 
 
 def thought_html(thought: str) -> Html:
-    """What the model wrote before a call; Markdown if it has a block of code."""
+    """The model's text before a call; Markdown if it has a block of code."""
     if "```" in thought:
         return element("div", safe.markdown(thought), style="margin:.3em 0;opacity:.8")
     text = element("em", thought, style="white-space:pre-wrap")
@@ -608,7 +608,7 @@ def _rows_of_calls(step: StepView, *, unfolded: bool) -> Html:
 
 
 def _program_title(step: StepView, *, unfolded: bool) -> Iterator[Html]:
-    """What a step with a program is about: its first line while it is folded, and its calls."""
+    """The title of a step with a program: its first line while it is folded, and its calls."""
     program = step.program or ProgramView()
     first = next((line.source for line in step.lines if line.source.strip()), "")
     facts = ["program"]
@@ -623,7 +623,7 @@ def _program_title(step: StepView, *, unfolded: bool) -> Iterator[Html]:
 
 
 def _titled(step: StepView, doing: str, *, unfolded: bool) -> Html:
-    """What a step without calls is about."""
+    """The title of a step without calls."""
     topic = doing
     if not doing or step.failed:
         topic = collapse_whitespace(_topic(step), 120)
@@ -688,7 +688,7 @@ def _summary_of(
 
 
 def _headline(code: str, reason: str) -> str:
-    """What code is about: its first comment, or the reason of the call, or its first line."""
+    """The headline of code: its first comment, or the reason of the call, or its first line."""
     lines = [line.strip() for line in code.splitlines() if line.strip()]
     comment = next((line.lstrip("# ") for line in lines[:1] if line.startswith("#")), "")
     return comment or reason or next(iter(lines), "")
@@ -1144,7 +1144,7 @@ def call_html(form: ApprovalForm) -> Html:
 
 
 def _preview(preview: Preview | None) -> Html | None:
-    """What a call did in a copy of the kernel, before it is decided on."""
+    """The effects of a call in a copy of the kernel, before a person decides on it."""
     if preview is None:
         return None
     head, *lines = preview.lines

@@ -234,7 +234,7 @@ _DISPLAYED = 40_000_000  # characters of all of them
 
 
 class Displays:
-    """What tools display that only a front end can draw: each is an output below the trace."""
+    """Displays of tools that only a front end can draw: each is an output below the trace."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}  # by the id of what is shown
@@ -408,7 +408,7 @@ def without_arguments(step: StepView) -> StepView:
 
 
 def live_now(step: StepView | None, streamed: Streamed | None) -> Html:
-    """What happens now: the part of an answer that has arrived, or what is written and printed."""
+    """The part of an answer that has arrived, or the text that the model or a tool writes now."""
     if streamed is not None and streamed.answer:
         answer = draw.answer_html(_with_cursor(streamed.answer))
         return _piece(element("div", answer, style=f"min-height:{_PANE_HEIGHT}"))
@@ -482,7 +482,7 @@ def _arguments(written: str) -> Html | str:
 
 
 def told_html(text: str) -> Html:
-    """What the person has told the agent, until a request has taken it."""
+    """The person's message to the agent, until a request has taken it."""
     return element("div", "» ", tidy(text), element("em", " · with the next request"), style=DIM)
 
 
@@ -765,7 +765,7 @@ class LiveLayer:
         self._passed.value = _piece(draw.passed_html(" · ".join(filter(None, facts))))
 
     def told_too_late(self) -> list[str]:
-        """What the person has told the agent too late, and the run has not said."""
+        """The person's messages that came too late, and that the run has not reported."""
         if self._tell is None:
             return []
         return [*self._inbox.late, *self._tell.close()]

@@ -24,7 +24,7 @@ _HIDE_DEAD = (
 
 
 class MapPanel:
-    """What a person can do with a map while it runs: pause, go on, stop, retry what failed.
+    """The controls of a map while it runs: pause, go on, stop, retry the rows that failed.
 
     What is pressed is put into the queue of the main thread, which does it between two rows.
 
@@ -201,7 +201,7 @@ class FinishedMap:
 
     @property
     def advice(self) -> str:
-        """What a person can do about rows that failed; empty where none did."""
+        """Advice about rows that failed; empty where none did."""
         failed = sum(len(each.rows) for each in self.failures)
         if not failed:
             return ""
@@ -266,7 +266,7 @@ class FinishedMap:
         return [*drawn, *others, *advice]
 
     def _outside(self) -> list[Html]:
-        """What was done outside of the variables, each on a line."""
+        """The effects outside of the variables, each on a line."""
         return [
             element(
                 "div",

@@ -1,4 +1,4 @@
-"""What a page shows of a run that it did not see to the end: opened again, or with another kernel.
+"""A run whose end a page did not see, because it was opened again or has another kernel.
 
     the page was open, and the kernel restarted   the static copy says so
     opened again, the kernel still runs the cell  the static copy says what a person can do

@@ -239,7 +239,7 @@ class TerminalLayer:
         self._write(self._below(view))
 
     def _below(self, view: RunView) -> list[str]:
-        """What follows the answer."""
+        """The lines after the answer."""
         lines = []
         said = views.doubt(view.ending), views.unlinked(view.ending)
         if view.table:

@@ -242,7 +242,7 @@ def call_lines(call: CallView) -> list[str]:
 
 
 def _shown_lines(item: Shown) -> list[str]:
-    """What a tool printed or displayed; of a picture its type."""
+    """The lines that a tool printed or displayed; of a picture its type."""
     if item.picture:
         return [f"[{item.picture[0]}] {item.path}".rstrip()]
     if item.is_result:  # its text is that of the call

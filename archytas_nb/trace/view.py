@@ -45,7 +45,7 @@ LINE_VALUE = 80
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a tool printed or displayed: text, an image, or what only a front end can draw.
+    """An output of a tool: text, an image, or a display that only a front end can draw.
 
     Attributes:
         kind: Where it was written.
@@ -69,7 +69,7 @@ class Shown:
 
     @property
     def words(self) -> str:
-        """What it is, in a word or two; empty for text."""
+        """Its kind, in a word or two; empty for text."""
         if self.name:
             return self.name
         if self.picture:
@@ -123,17 +123,17 @@ class CallView:
 
     @property
     def likeness(self) -> tuple[object, ...]:
-        """What equal calls have in common: the trace shows one, and how often it was made."""
+        """The parts that equal calls share: the trace shows one of them, and their number."""
         return self.name, self.arguments, self.texts, self.status, self.text, self.shown
 
     @property
     def shown_result(self) -> str:
-        """What shows the returned value, if it is more than text; else empty."""
+        """The kinds of display that show the returned value; empty if it is only text."""
         return ", ".join(item.words for item in self.shown if item.is_result)
 
     @property
     def displayed(self) -> str:
-        """What it displayed in place of a result; empty if it has one, or displayed only text."""
+        """The kinds of display in place of a result; empty if it has one or displayed only text."""
         if self.status != "done" or self.text.strip() not in {ev.NO_OUTPUT, ""}:
             return self.shown_result
         words = [item.words for item in self.shown if item.words]
@@ -429,7 +429,7 @@ class RunView:
 
     @property
     def displays(self) -> Iterator[ev.Output]:
-        """What tools displayed that only the front end can draw, in order."""
+        """The displays of tools that only the front end can draw, in order."""
         for step in self.steps:
             for call in step.calls:
                 for run in call.runs:
@@ -524,7 +524,7 @@ class RunView:
 
     @property
     def beside(self) -> str:
-        """What the question continues, and what is sent with it; empty if that is obvious."""
+        """The question before this one, and the texts sent with it; empty if that is obvious."""
         parts = [collapse_whitespace(self.continues, 60)] if self.continues else []
         parts += [f"with {collapse_whitespace(each, 80)}" for each in self.told]
         return ", ".join(parts)

@@ -54,7 +54,7 @@ def _without_widgets(call: CallView, texts: Mapping[str, str]) -> CallView:
 
 
 def last_texts(ids: list[str]) -> dict[str, str]:
-    """What widgets show now, by their ids: empty for one that was closed.
+    """The current texts of widgets, by their ids: empty for one that was closed.
 
     One that a person can use, or whose text is not known, is left out.
     """

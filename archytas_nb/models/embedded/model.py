@@ -347,7 +347,7 @@ def without_contradictions(schema: Json) -> Json:
 
 
 def temperature_for(ask: AskModel) -> float:
-    """What is asked for, or 0, or more after two identical replies, which would go on at 0."""
+    """The requested temperature, or 0; more after two identical replies, which 0 would repeat."""
     if ask.temperature is not None:
         return ask.temperature
     if ask.is_continued:
