@@ -58,7 +58,7 @@ class Act(NamedTuple):
     """Something that code is about to do.
 
     Attributes:
-        kind: What it is.
+        kind: The kind of act.
         target: The path, command or address.
     """
 

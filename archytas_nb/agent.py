@@ -207,10 +207,10 @@ class Agent:
         context: Which variables are described below a question: those ``"mentioned"`` in it, also
             those ``"changed"`` since the last one, ``"all"`` or ``"none"``. Except with ``"none"``,
             the model has tools to read variables. ``"auto"`` depends on the model.
-        values: What the model may learn of values: ``"all"``; numbers and booleans (``"scalars"``);
-            only names, types and the results of comparisons (``"none"``); or no comparisons either
-            (``"strict"``). Results stay in variables, and their values are filled into the answer
-            here.
+        values: The values that the model may learn: ``"all"``; numbers and booleans
+            (``"scalars"``); only names, types and the results of comparisons (``"none"``); or no
+            comparisons either (``"strict"``). Results stay in variables, and their values are
+            filled into the answer here.
         max_tools: Above how many tools of yours the model is told only of those that fit the first
             question best, and finds the others with a tool; None tells it of all.
         skills: Where skills are found, of which the model gets the names and reads those that it
@@ -235,7 +235,7 @@ class Agent:
             without a question, and in which changes by other programs are looked for.
         file_bounds: How many bytes of a file (``"file"``) and of all (``"all"``) are kept for
             undoing changes, and how many entries of the folders are looked at (``"entries"``).
-        program_bounds: What one program may use with ``protocol="program"``, such as
+        program_bounds: The limits of one program with ``protocol="program"``, such as
             ``{"seconds": 30, "memory": 500_000_000}``; ``calls`` and ``depth`` are the others.
 
     Raises:
@@ -422,7 +422,7 @@ class Agent:
 
         Args:
             name: The name of the tool.
-            description: What the agent can answer, for the model that may ask it.
+            description: The agent's abilities, for the model that may ask it.
             approve: Whether a call requires approval, as in `Tool.from_function`.
 
         Example:

@@ -105,7 +105,8 @@ class Answers:
         Args:
             answer: The answer as JSON.
             given: The value itself, if a program gave it.
-            variables: What it may name, with the variables of a copy; None for the namespace.
+            variables: The variables that the answer may name, with the variables of a copy; None
+                for the namespace.
 
         Raises:
             ConditionError: The condition is wrong, not the answer.

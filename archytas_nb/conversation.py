@@ -135,10 +135,10 @@ class Turn:
     """The place of a question.
 
     Attributes:
-        origin: What asks; empty where no cell can ask it again.
+        origin: The source of the question; empty where no cell can ask it again.
         begins: Whether a conversation begins with it, and what began it.
         exchange: None where the question came to nothing, or was forgotten.
-        paid: What it cost, each time it was asked.
+        paid: Its cost, each time it was asked.
     """
 
     origin: str
@@ -156,10 +156,10 @@ class AskedRun:
         cell: The number of the cell that asked; of a call, that of the last cell before it.
         part: The number of the question among those of its cell.
         exchange: None where it came to nothing and was not kept.
-        origin: What asked, as in `Turn`.
+        origin: The source of the question, as in `Turn`.
         is_call: Whether another program has called.
         is_undone: Whether it was removed by an undo.
-        kept: What the undo has kept, because it was changed or used since.
+        kept: The changes that the undo has kept, because they were changed or used since.
     """
 
     number: int
@@ -216,7 +216,7 @@ class Asking(NamedTuple):
     """A question that is being answered.
 
     Attributes:
-        conversation: What it continues.
+        conversation: The conversation that it continues.
         continues: The same in words, where it is not obvious.
         turn: Its place.
         cell: The cell that asks.
@@ -250,7 +250,7 @@ class History:
     Attributes:
         asked: The runs that can be undone, in the order of time.
         past: All runs that may have changed something, in the order of time.
-        removed: What was undone since the last question, the last one last.
+        removed: The questions undone since the last question, the last one last.
         last: The run of the last question; None where nothing was asked, or after a reset.
         on_last: Called when `last` has changed.
         is_running: Whether a question is being answered.

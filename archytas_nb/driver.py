@@ -95,9 +95,9 @@ class Driver:
 
     Attributes:
         run: The run, which gets the protocol, the value and the error that ends it.
-        prepared: What the question is asked with.
+        prepared: Everything that is decided about the question.
         executor: Runs its calls.
-        inbox: What the person tells the agent meanwhile.
+        inbox: The person's messages to the agent during the run.
         show: Shows what a call shows while it runs.
         messages: Those of the last request.
     """
@@ -736,11 +736,11 @@ def ask(
     """All events of a question; its record is kept however the run ends.
 
     Args:
-        setup: What it is asked with.
+        setup: The tools, model and settings of the question.
         run: Its run.
         question: The question.
         conversation: It keeps the record if that is worth it; None for one of its own.
-        inbox: What the person tells the agent meanwhile, and whether they end the run.
+        inbox: The person's messages during the run, and whether they end it.
         observers: They see every event.
         make_executor: Makes the executor; None for that of the notebook.
     """

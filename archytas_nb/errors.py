@@ -213,12 +213,12 @@ class Explained:
     """Why an endpoint gave no answer, in parts, for who reads it where magics are typed.
 
     Attributes:
-        title: What happened, in a few words.
+        title: The failure, in a few words.
         where: The endpoint's host; empty if it is not known.
-        said: What the server said, or what was seen of it.
+        said: The server's words, or a description of its reply.
         status: The HTTP status, or None.
-        advice: What to do, as a sentence, which the command follows if there is one.
-        command: What to type.
+        advice: The next move, as a sentence, which the command follows if there is one.
+        command: The line to type.
     """
 
     title: str
@@ -246,7 +246,7 @@ class ModelError(RunError):
     """The model's endpoint was unreachable, refused the request or sent an unusable reply.
 
     Args:
-        message: What happened and what to do next; it contains no secrets.
+        message: The failure and the next move; it contains no secrets.
         kind, status, passing, wait, retries, may_be_paid, refusal, explained: The attributes.
 
     Attributes:
@@ -257,8 +257,8 @@ class ModelError(RunError):
         wait: Seconds to wait before that, or None.
         retries: How often the same request is tried again at most; None for any number.
         may_be_paid: Whether the endpoint may charge for it, for example for an interrupted reply.
-        refusal: What the server said, with its error codes; it must not be shown. Empty if it
-            said nothing.
+        refusal: The server's text with its error codes; it must not be shown. Empty if it said
+            nothing.
         explained: The same in parts; None if it is not known.
     """
 
@@ -304,10 +304,10 @@ class CassetteMiss(ModelError):
     """A replay needs a reply that the cassette does not contain.
 
     Attributes:
-        cause: What has changed since the recording: the question, a tool's text or schema
-            (``"tool"``), which tools are offered, the instructions, a tool's result, a setting or
-            an earlier message; or, if nothing has changed, the request was made more often than
-            it was recorded, or the cassette is empty.
+        cause: The change since the recording: the question, a tool's text or schema (``"tool"``),
+            which tools are offered, the instructions, a tool's result, a setting or an earlier
+            message; or, if nothing has changed, the request was made more often than it was
+            recorded, or the cassette is empty.
         tool: The tool that has changed; empty if the cause is not a tool.
     """
 

@@ -59,8 +59,8 @@ class OutputFile:
 
     Attributes:
         path: Where it is.
-        what: What it is, for messages, such as "the cassette".
-        instead: What a person can do if it cannot be written, as a sentence.
+        what: The kind of file, for messages, such as "the cassette".
+        instead: The move for a person if it cannot be written, as a sentence.
         is_private: Whether it may hold secrets: a new one, and folders that are made for it, are
             for this user only. A file of this user that is there keeps its rights.
     """
@@ -353,7 +353,7 @@ class TemporaryFolder:
     no locks, one of a process that was killed is left to the system.
 
     Args:
-        name: What it is for, as a part of its name.
+        name: The purpose, as a part of its name.
 
     Attributes:
         path: Where it is.

@@ -40,7 +40,7 @@ def beginning(run: Run, exchange: Exchange, step: int, said: str = "") -> Beginn
         run: The run.
         exchange: Its record.
         step: The first step that another run makes in its own way, from 1.
-        said: What the person tells the agent before that step; empty for nothing.
+        said: The person's message to the agent before that step; empty for none.
 
     Raises:
         ValueError: The run has no such step, or cannot be forked there.

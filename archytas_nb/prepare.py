@@ -166,7 +166,7 @@ class RunSetup:
         namespace: The variables; None for the live namespace.
         instructions: The text that is added to the system prompt, and its file; read by `now`.
         notes_reads: Whether what calls read is noted, to check the answer later.
-        permitted: What the person has permitted before; None for nothing.
+        permitted: The earlier permissions of the person; None for none.
         make_guards: Makes the guards of a run.
         plans: Whether the model writes a plan first, which a person approves.
         wants_odds: Whether it is to be told how probable the options of an answer were.
@@ -220,7 +220,7 @@ class RunSetup:
         """The setup for the rows of a map: nobody is asked, and no code is run in the notebook.
 
         Args:
-            prompt: What is asked of each row; None to offer all tools, whether they fit or not.
+            prompt: The prompt of each row; None to offer all tools, whether they fit or not.
             is_planned: Whether one program answers all rows, so that none is sent.
 
         Raises:
@@ -465,7 +465,7 @@ class Prepared:
     Attributes:
         setup: The settings, the variables, and whether reads are noted.
         model: The model that answers.
-        profile: What it is to the run.
+        profile: The kind of model.
         protocol: How it calls tools.
         tools: All tools, with those that read variables.
         exchange: The record of the question, with what is told below it.
@@ -570,7 +570,7 @@ def prepare(
     """Decide all that a question is asked with; nothing is sent, deleted or stored.
 
     Args:
-        setup: What it is asked with.
+        setup: The tools, model and settings of the question.
         model: The model that answers.
         question: The question; what is told below it is written into its record when all is
             decided.
@@ -939,11 +939,11 @@ def wire_of(
     """A wire protocol for a question with these tools.
 
     Args:
-        setup: What the question is asked with.
+        setup: The tools, model and settings of the question.
         protocol: The protocol.
         tools: The tools.
         exchange: The record of the question.
-        profile: What the model is.
+        profile: The kind of model.
         past: The exchanges before it.
         searched: The names of the tools that are not described.
     """

@@ -59,7 +59,7 @@ class Source:
 
     Attributes:
         call: The call, for a person: ``mean_by("mass")``.
-        text: What the model read of it.
+        text: The text that the model read.
         value: The object itself, for the place of a number in it; None if it is not there.
         step: The number of its step, from 1.
     """
@@ -76,7 +76,7 @@ def link(answer: str, sources: Sequence[Source], told: Sequence[str] = ()) -> tu
     Args:
         answer: The answer, as Markdown; its code and its addresses are left out.
         sources: The results of the run, in order.
-        told: What the person wrote: the question, and the arguments of calls.
+        told: The person's texts: the question, and the arguments of calls.
 
     Returns:
         The spans in their order. Names that no result has are left out.
@@ -103,7 +103,7 @@ def program_source(program: str, texts: Iterable[str], answer: str, step: int = 
 
     Args:
         program: The program.
-        texts: What it showed, and the values of its variables.
+        texts: The values that it showed, and the values of its variables.
         answer: The answer that it gave; empty if it gave none.
         step: The number of its step, from 1.
     """

@@ -78,7 +78,7 @@ class Step:
 
     Attributes:
         number: Its number in the run, from 1.
-        thought: What the model wrote before its calls, or before its answer.
+        thought: The model's text before its calls, or before its answer.
         calls: Each call with its outcome, in order; none if the reply was the answer.
         program: The program that made the calls; empty if they were not made by one.
     """
@@ -115,7 +115,7 @@ class Run(Generic[T_co]):
         price: The price of the model's tokens, if known.
         tools: The tools of the run, by name.
         namespace: The variables of the user; None if the run could not start.
-        reads: What its calls have read; None if that was not noted.
+        reads: The variables that its calls have read; None if the extension did not note them.
         asks_before: Before what its code asks a person.
         folders: Those in which it may write, besides the working folder.
     """

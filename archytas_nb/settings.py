@@ -291,7 +291,7 @@ class Bounds(Kind):
     """Bounds by their names.
 
     Attributes:
-        kinds: What each may be.
+        kinds: The kind of each bound, by its name.
         example: One of them, as JSON.
     """
 
@@ -362,10 +362,10 @@ class Setting:
 
     Attributes:
         name: Its name in ``%config ArchytasNB`` and as an argument of `Agent`.
-        scope: What it is for.
-        kind: What its values are.
+        scope: The part of the extension that it belongs to.
+        kind: The kind of its values.
         default: Its value if nothing is set.
-        text: What it is for.
+        text: Its help.
         optional: Whether it may be None.
         other_variable: Another environment variable, read after its own; None for none.
     """

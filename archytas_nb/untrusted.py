@@ -71,7 +71,7 @@ def fault(value: Any, deepest: int = MAX_DEPTH) -> str | None:
     """Why a value cannot be passed on as JSON, as the end of a sentence; None if it can.
 
     Args:
-        value: What `read` returned, or a part of that, or a value of Python.
+        value: The value that `read` returned, or a part of that, or a value of Python.
         deepest: How deeply it may be nested.
     """
     level = _parts([value])

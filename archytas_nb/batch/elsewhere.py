@@ -52,7 +52,7 @@ class RowEndError(Exception):
     """A row has ended without the work that was sent.
 
     Attributes:
-        result: What became of it.
+        result: The row's result.
     """
 
     def __init__(self, result: RowResult) -> None:
@@ -176,8 +176,8 @@ class Elsewhere:
 
         Args:
             parcel: The parcel.
-            about: What the attempt is about.
-            what: What is done, for a message.
+            about: The subject of the attempt.
+            what: The action, for a message.
             may_repeat: Whether it may run twice.
             stopped: Whether the caller no longer waits, apart from a stop of the map.
 
@@ -441,7 +441,7 @@ class SentCalls:
         may_repeat: Whether calls of tools that are not pure may run twice, too.
 
     Attributes:
-        end: What became of the row, if a call decided that.
+        end: The end of the row, if a call decided that.
     """
 
     def __init__(

@@ -91,8 +91,8 @@ class Rows:
     """The rows that are still to be asked about, for several workers and other kernels.
 
     Args:
-        todo: What each row is about, by its key.
-        found: What was known of the rows when the map began.
+        todo: The subject of each row, by its key.
+        found: The known results of the rows when the map began.
         store: The file in which rows are claimed.
         ended: Called with each row that another kernel has asked about.
     """
@@ -198,8 +198,8 @@ class Outage:
         """Note that a row ended; whether all others would fail, too.
 
         Args:
-            began: What `begin` returned.
-            failure: What it failed by; equal for rows that failed by the same, empty for none.
+            began: The value that `begin` returned.
+            failure: The kind of failure; equal for rows that failed alike, empty for none.
         """
         self._ended += 1
         if failure != self._failure:
@@ -230,7 +230,7 @@ class CostLedger:
     """Notes in the file what a row in progress may have cost or done, to be known after a crash.
 
     Attributes:
-        total: What was noted.
+        total: The noted cost.
         key: The row.
     """
 
@@ -276,18 +276,19 @@ class Map:
     else, in the block of `begun`.
 
     Attributes:
-        setup: What the rows are asked with.
+        setup: The setup that the rows share.
         answers: The type of the answers.
-        keys: What identifies each row's result, in order.
+        keys: The key of each row's result, in order.
         counted: The keys of the rows that the line of progress counts.
         tools: The tools of the rows.
-        todo: What is asked now, or is left of the questions, by the keys of the rows.
+        todo: The questions to ask now, or the rest of them, by the keys of the rows.
         output_type: The type of the answers as it was given.
         limiter: Lets the requests begin.
-        paid: What all rows have cost.
+        paid: The cost of all rows.
         way: How an executor is used, which is known while the map runs.
         is_shown: Whether progress is shown.
-        declined: What the person did not allow, so that nothing was asked; empty if nothing.
+        declined: The permissions that the person did not give, so that no row was asked; empty if
+            none.
         ledger: Takes over what the calls of all rows do outside of the variables.
         sender: Another way to send the requests; None for one by one.
     """
@@ -503,7 +504,7 @@ class Map:
         """Ask about rows until there is none left, or the map is stopped.
 
         Args:
-            todo: What each row is about, by its key.
+            todo: The subject of each row, by its key.
             ask: Asks about one; None for a conversation about its question.
 
         Raises:
@@ -865,8 +866,8 @@ class Map:
 
         Args:
             here: Asks about it in this process.
-            parcel: What asks about it in another one.
-            about: What it is about.
+            parcel: The parcel that asks about it in another process.
+            about: The subject of the row.
         """
         elsewhere = self._elsewhere
         if elsewhere is None or self.way in ("here", "calls"):
@@ -905,7 +906,7 @@ class Map:
 
         Args:
             key: The row.
-            result: What became of it.
+            result: Its result.
             began: When it began. That of another kernel is not known: it counts as one of those
                 that run. With None, it has begun after the last one has ended.
         """

@@ -63,15 +63,15 @@ class _Progress:
     Attributes:
         row: The row, which this kernel has claimed.
         batches: The ids of the batches with its requests, in order.
-        outcomes: What became of each request, by the id of the batch.
+        outcomes: The outcome of each request, by the id of the batch.
         reserved: The most that the requests may cost, as the file of results has it.
-        holds: What the limiter has reserved for them.
+        holds: The amounts that the limiter has reserved for them.
         ask: The request that is to be sent next.
         expected: The most that this may cost.
         asks: The requests that were sent, by the id of the batch, if they are known.
         tries: How often a batch did not answer the request.
         sending: The name of a batch of which it is not known whether it was sent; empty if none.
-        purpose: What its next request is for, for the list of what was sent.
+        purpose: The purpose of its next request, for the list of requests that were sent.
     """
 
     row: Row
@@ -118,8 +118,8 @@ class _LaterModel(RowModel):
 
     Attributes:
         ask: The next request to send, which has no reply yet; None if there is none.
-        expected: What it may cost at most.
-        purpose: What it is for, for the list of what was sent.
+        expected: The most that it may cost.
+        purpose: Its purpose, for the list of requests that were sent.
     """
 
     def __init__(self, model: Any, rows: Map, outcomes: Sequence[Outcome]) -> None:

@@ -39,14 +39,14 @@ class Limiter:
         budget: An amount like ``"3 USD"``, ``"500,000 tokens"``, or a number of USD; None for no
             limit.
         rpm: Requests per minute; None for no limit.
-        spent: What counts already.
+        spent: The amount that counts already.
 
     Attributes:
         budget: The amount, in USD or tokens.
         in_usd: Whether it is in USD.
         is_free: Whether no request waits for another one.
-        spent: What the requests have cost, or may have cost where that is unknown.
-        spent_elsewhere: What other kernels have spent since the map began; asked before a request.
+        spent: The cost of the requests, or the most that they may have cost where it is unknown.
+        spent_elsewhere: The spending of other kernels since the map began; asked before a request.
         reason: Why no further request begins; empty while they do.
         failure: Why the last request failed; empty after a reply.
         replies: How many there were.

@@ -36,7 +36,7 @@ class Parcel(NamedTuple):
     """Work and what it needs.
 
     Attributes:
-        digest: What identifies it.
+        digest: A hash that identifies it.
         data: It as bytes.
     """
 

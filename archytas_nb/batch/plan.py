@@ -212,7 +212,7 @@ class PlannedResults(NamedTuple):
         results: The result of each row.
         values: The value of each answer, of the required type.
         answered_by: Who answered each row.
-        record: What is kept of the plan.
+        record: The part of the plan that is kept.
         agents: Of each row that the program has answered, the agent's answer as a value; None where
             it was not asked as well.
         differs: Whether the two are different.
@@ -311,11 +311,11 @@ class PlannedMap:
         """The record from which the code of the map is derived.
 
         Args:
-            results: What became of the rows.
+            results: The results of the rows.
             values: Their values.
             answered_by: Who answered them.
             expression: The expression for the data.
-            kind: What the data are.
+            kind: The kind of data.
         """
         answers = self._map.answers
         rows = zip(self._columns.rows, results, values, answered_by, strict=True)

@@ -130,7 +130,7 @@ class ProgramRows:
     """Runs a program for rows.
 
     Attributes:
-        setup: What the rows are asked with.
+        setup: The setup that the rows share.
         program: The program, which has no faults.
         answers: The type of the answers.
         judgements: The file in which judgements are kept.
@@ -319,7 +319,7 @@ class Job(NamedTuple):
     """The data for another process that runs a program for rows.
 
     Attributes:
-        map: What tells this run of the map from others: calls are shared within it.
+        map: An id of this run of the map: calls are shared within it.
         program: The program.
         columns: The attributes of the rows with their types.
         output_type: The type of the answers as it was given.

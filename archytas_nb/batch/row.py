@@ -173,7 +173,7 @@ def ask_row(
     """Ask about a row in a conversation of its own.
 
     Args:
-        setup: What all rows are asked with.
+        setup: The setup that all rows share.
         model: The model of this row.
         question: The question.
         answers: The type of the answers.

@@ -110,7 +110,7 @@ class RowFailure:
     Attributes:
         kind: ``"raised"``, ``"bound"`` if it reached a bound of the sandbox, ``"gave_up"``,
             ``"wrong_type"`` if its answer is not of the type, or ``"lost"`` for what else is.
-        text: What happened, in words that may quote values.
+        text: The failure, in words that may quote values.
         line: The line of the program; 0 if it is not known.
         source: The line itself, shortened.
         raised: The class of the builtin exception that the line raised; None if it raised none.
@@ -208,7 +208,7 @@ class Claim:
     Attributes:
         state: ``"mine"``: the row is to be asked about; ``"elsewhere"``: it is in progress,
             as a rule in another kernel; ``"ended"``: there is a result.
-        row: What is known of it.
+        row: The stored row.
     """
 
     state: Literal["mine", "elsewhere", "ended"]

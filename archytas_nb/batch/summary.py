@@ -47,8 +47,8 @@ def finished(
         items: The rows.
         records: The result of each row.
         names: The columns of the answers.
-        warning: What is not as it should be, apart from rows that failed.
-        effects: What the calls of the rows did outside of the variables.
+        warning: A warning about the map, apart from rows that failed.
+        effects: The effects of the rows' calls outside of the variables.
     """
     done = [each for each in records if each["status"] in ("done", "differs")]
     columns = [column_of(each, [record[each] for record in done]) for each in names]

@@ -184,7 +184,7 @@ class MapTogether:
         verify: How many rows are asked one by one, too, to compare.
 
     Attributes:
-        record: What is known of it in the end.
+        record: The record of the comparison in the end.
     """
 
     def __init__(self, rows: Map, questions: Sequence[str], number: int, verify: int) -> None:

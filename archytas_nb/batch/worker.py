@@ -41,7 +41,7 @@ class Order(NamedTuple):
         folder: Where its claim is taken.
         repeatable: Whether it may run twice.
         parcel: The digest of the parcel with the work.
-        about: What it is about, pickled; empty if the parcel is only to be read.
+        about: The subject of the attempt, pickled; empty if the parcel is only to be read.
     """
 
     token: str
@@ -132,8 +132,8 @@ class Job:
     """Work of the map's own process, which a thread of an executor does.
 
     Attributes:
-        value: What it returned, once it has.
-        error: What it raised.
+        value: The value that it returned, once it has.
+        error: The error that it raised.
     """
 
     def __init__(self, work: Callable[[], Any], on_end: Callable[[], object]) -> None:

@@ -256,8 +256,8 @@ class Cassette:
         """Record the answer of the user, or None where there is none.
 
         Args:
-            prompt: What was asked.
-            answer: What was answered.
+            prompt: The question to the person.
+            answer: Their answer.
             origin: The question to the agent in which it was asked.
             seconds: How long the user took, or was asked without an answer.
             exchange: The key of the exchange whose reply made the call that is asked about.

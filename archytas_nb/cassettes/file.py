@@ -113,7 +113,7 @@ class CassetteFile:
 
     Attributes:
         models: The facts about the recorded models, by the names that the notebook gives them.
-        warning: What was wrong with the last line when it was read; empty for nothing.
+        warning: The fault of the last line when it was read; empty for none.
     """
 
     def __init__(self, path: Path, matcher: Matcher) -> None:

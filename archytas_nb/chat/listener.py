@@ -183,7 +183,7 @@ class ChatListener:
         notebook: The notebook that answers them.
 
     Attributes:
-        token: What a program must know to be heard.
+        token: The secret that a program must send.
         url: The address.
 
     Raises:

@@ -68,7 +68,7 @@ class Function:
         name: Its name.
         source: Its definition.
         call: Its call with the values of the run.
-        value: What it returned in the run.
+        value: The value that it returned in the run.
         expected: The same as source.
         imports: Lines that it needs.
         is_async: Whether it is an async function.

@@ -21,7 +21,7 @@ class Recorded:
 
     Attributes:
         question: The question.
-        events: What happened, in order.
+        events: The events, in order.
         tools: The tools of the run, by name.
         namespace: The variables of the user.
         ending: How it ended; None during the run.

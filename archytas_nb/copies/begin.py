@@ -27,10 +27,10 @@ class Beginning:
     """The data that a process needs to become a copy.
 
     Attributes:
-        level: What holds it.
-        limits: What it may use.
+        level: The lock to use.
+        limits: The limits of the copy.
         memory: How many bytes it may use in addition to those that it has.
-        readable: What it may read.
+        readable: The paths that it may read.
         scratch: Where it may write.
         tools: The names of functions that run in the kernel.
         parent: The process that ends it with itself.
@@ -61,7 +61,7 @@ def serve(
     """Become a copy and run programs in it, until the kernel closes it.
 
     Args:
-        beginning: What it needs.
+        beginning: The data that it needs.
         namespace: Its variables.
         reading: Where the kernel asks.
         writing: Where the kernel reads.

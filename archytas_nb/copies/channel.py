@@ -22,7 +22,7 @@ class Frame(NamedTuple):
     """A message.
 
     Attributes:
-        head: What it says.
+        head: The content.
         buffers: Bytes to which the head refers.
     """
 
@@ -44,8 +44,8 @@ def send(descriptor: int, frame: Frame, waiting: Callable[[], None] | None = Non
     Args:
         descriptor: Where.
         frame: What.
-        waiting: What is called, several times a second, while the other side does not read from a
-            descriptor that does not block.
+        waiting: A function to call, several times a second, while the other side does not read from
+            a descriptor that does not block.
 
     Raises:
         ClosedError: Nobody reads it now.
@@ -97,7 +97,7 @@ def receive(
     Args:
         descriptor: Where from.
         most: How many bytes it may have.
-        waiting: What is called, several times a second, until it is complete.
+        waiting: A function to call, several times a second, until it is complete.
 
     Raises:
         ClosedError: The other side has ended.

@@ -39,7 +39,7 @@ def asked(copy: Copy | None, function: str, *given: Any) -> Any:
     Args:
         copy: The copy.
         function: The name of the function, which is given the variables of the copy last.
-        given: What it is given before them: data.
+        given: The arguments before them: data.
     """
     if copy is None:
         return None
@@ -64,7 +64,7 @@ def examined(
         program: The program that it is of.
         names: The names of the variables in question; tables of these are meant by others.
         variables: The variables.
-        error: What it raised; None for what was raised last.
+        error: The error that it raised; None for the last one.
     """
     error = error or sys.last_value
     if error is None:

@@ -16,7 +16,7 @@ class Failure:
     """A statement that failed in a copy.
 
     Attributes:
-        error: What it raised.
+        error: The error that it raised.
         statement: The statement.
         program: The whole program.
         variables: The variables of the copy.

@@ -17,7 +17,7 @@ def fork(namespace: Mapping[str, Any], beginning: Beginning, ends: tuple[int, in
 
     Args:
         namespace: The variables of the kernel.
-        beginning: What the copy needs.
+        beginning: The data that the copy needs.
         ends: The descriptors of the copy: where it reads, where it writes, and its life.
 
     Raises:

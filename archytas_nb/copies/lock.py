@@ -27,7 +27,7 @@ class Level:
     Attributes:
         kind: "locked" if the operating system refuses every effect; "guarded" if Python refuses
             those that it sees, which holds against honest code alone.
-        missing: What the machine lacks for a lock, as noun phrases; empty if it is locked.
+        missing: The lacks of this machine for a lock, as noun phrases; empty if it is locked.
         abi: The version of Landlock that is used; 0 if none is.
     """
 
@@ -79,7 +79,7 @@ def lock(
 
     Args:
         level: A level that `machine` returned, with the kind "locked".
-        readable: What can be read.
+        readable: The readable paths.
         writable: Folders in which files can be made and changed.
         kept: Descriptors that stay open.
         most_memory: How many bytes of shared memory to copy.

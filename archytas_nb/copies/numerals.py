@@ -23,7 +23,7 @@ class Numerals:
     Attributes:
         removed: The characters that are not part of a number: between groups of digits, and signs
             of currencies.
-        point: What separates the decimals; empty if there are none.
+        point: The separator of the decimals; empty if there are none.
         others: The texts without any digit, such as ``"unknown"``: they are not numbers.
     """
 

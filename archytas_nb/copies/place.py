@@ -80,14 +80,15 @@ class Copy:
     Args:
         namespace: The variables of the kernel.
         folder: The project, in which files can be read, but for secrets.
-        limits: What it may use.
-        call: What runs a function of the kernel: its name, its arguments by position and by name.
+        limits: The limits of the copy.
+        call: The function that calls a function of the kernel: name, arguments by position and by
+            name.
         tools: The names of functions that run in the kernel.
         stopped: Whether the person has interrupted the question.
-        level: What holds it; None for the best of this machine.
+        level: The lock to use; None for the best of this machine.
 
     Attributes:
-        level: What holds it.
+        level: The lock in use.
 
     Raises:
         CopyError: A tool is named and `call` is None.

@@ -41,7 +41,7 @@ class Message:
 
     Attributes:
         what: The kind of message.
-        facts: What it says; nothing of it can be trusted.
+        facts: The content; nothing of it can be trusted.
         buffers: Bytes to which it refers.
     """
 
@@ -98,8 +98,8 @@ class CopyProcess:
         child: It.
         reading: Where it reports.
         writing: Where it is asked.
-        life: What is closed at the end of the kernel; it is closed with it.
-        beginning: What it was begun with.
+        life: A descriptor that is closed when the kernel ends, or with the copy.
+        beginning: The data that it began with.
         stopped: Whether the person has interrupted the question.
         way: How it got its objects.
 

@@ -53,9 +53,9 @@ class Statement:
     Attributes:
         source: Its text.
         status: Whether it ran.
-        printed: What it printed.
-        value: What it is, if it is an expression other than None.
-        error: What it raised, if it failed.
+        printed: The text that it printed.
+        value: Its value, if it is an expression other than None.
+        error: Its error, if it failed.
     """
 
     source: str
@@ -73,7 +73,7 @@ class CopyReport:
         statements: Its statements, in order; those after one that failed did not run.
         bound: The names that it bound, changed or deleted.
         figures: Pictures that it showed, and figures that were open at its end, as PNG.
-        tried: What it was about to do and was refused.
+        tried: The acts that it was about to do and that were refused.
         way: How the copy got the objects.
         ended: Why the copy ended before the program did; None if it did not.
         seconds: How long it took.

@@ -87,8 +87,8 @@ class _Test(NamedTuple):
     Attributes:
         argument: Which one, from 0.
         mask: The bits that count, of the lower 32.
-        values: What they may be.
-        result: What the filter returns if they are; None to go on to the next test of the call.
+        values: The values that they may have.
+        result: The filter's result if they have one; None to go on to the next test of the call.
         is_wide: Whether the upper 32 bits must be zero as well.
     """
 

@@ -195,8 +195,8 @@ class Ledger:
         """Look at the folders and keep what is there: another process may change it from now on.
 
         Args:
-            text: What the process is told, such as its command line: the files that it names are
-                kept first.
+            text: A text for the process, such as its command line: the files that it names are kept
+                first.
         """
         self.met.has_run = True
         with noted_in(None), self._lock:

@@ -18,7 +18,7 @@ def compiled(code: str, started_by: Origin | None = None) -> list[CodeType]:
 
     Args:
         code: The code.
-        started_by: What the functions of the code are marked with; None for no mark.
+        started_by: The mark for the functions of the code; None for no mark.
 
     Raises:
         SyntaxError: It is not Python; a magic or a shell command is named.

@@ -44,7 +44,7 @@ class OfTool(Origin):
     """The body of a tool whose call was decided on.
 
     Attributes:
-        caller: What has called the tool; None for a model.
+        caller: The caller of the tool; None for a model.
     """
 
     def __init__(self, caller: Origin | None = None) -> None:

@@ -185,7 +185,7 @@ class Approver:
         allow: The names of tools that run without asking.
         person: Who is asked.
         source: Who asks the question of the run; the outer run's, if there is one.
-        permitted: What the person has permitted for this run before it began.
+        permitted: The permissions of the person for this run, given before it began.
         ask_before: The acts that code of the model does only after a person was asked.
         preview: Tries a call before the person is asked about it; None for no preview.
     """

@@ -117,7 +117,7 @@ class InCopy:
     """Stands for a value that stays in its copy, because it cannot be sent.
 
     Attributes:
-        text: What it is, as text.
+        text: The displayed value, as text.
     """
 
     def __init__(self, text: str) -> None:

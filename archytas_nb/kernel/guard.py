@@ -257,8 +257,8 @@ class ToolGuard(origin.Origin):
         in, as an argument or in a changed variable, is called by the code.
 
         Args:
-            function: What is called.
-            frame: What calls it.
+            function: The called function.
+            frame: The calling frame.
         """
         for each in origin.frames_from(frame):
             if each.f_code is origin.run_as_tool.__code__:
@@ -547,8 +547,8 @@ def _unknown(function: FunctionType, frame: FrameType | None) -> ToolGuard | Non
     value; a thread of the person calls it by a name.
 
     Args:
-        function: What is called.
-        frame: What calls it; None for a thread that was started in C.
+        function: The called function.
+        frame: The calling frame; None for a thread that was started in C.
     """
     frames = list(origin.frames_from(frame))
     thread = threading.current_thread()
@@ -583,7 +583,7 @@ def _is_called_by_user(frames: list[FrameType], function: FunctionType) -> bool:
     not given it to the library.
 
     Args:
-        frames: What calls the function, what has called that, and so on.
+        frames: The frame that calls the function, the frame that has called that, and so on.
         function: The function.
     """
     if frames and origin.is_of_loop(frames[0]):  # and not of the code, whose context says so

@@ -9,7 +9,7 @@ def plan_tool(fault: str = "") -> Tool:
     """The tool that stands for a plan while a person decides about it; it only returns the plan.
 
     Args:
-        fault: What is wrong with the plan as the person edited it; empty if nothing is.
+        fault: The fault of the plan as the person edited it; empty if there is none.
     """
 
     def plan(steps: str) -> str:

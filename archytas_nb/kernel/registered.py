@@ -29,7 +29,7 @@ class Registered:
         notebook: The path of the notebook, if the front end told the kernel; else its folder.
         pid: The process of the kernel.
         url: The address where it listens.
-        token: What a program must know.
+        token: The secret that a program must send.
     """
 
     notebook: str
@@ -69,7 +69,7 @@ def register(kind: str, url: str, token: str) -> Held:
     """Write down where this kernel listens; only the user may read the file.
 
     Args:
-        kind: What it listens for, a word.
+        kind: The kind of listener, a word.
         url: The address.
         token: The token.
 

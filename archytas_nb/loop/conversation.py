@@ -164,7 +164,7 @@ def compact_further(
 
     Args:
         exchanges: The record; the last exchange is the current one.
-        compaction: What is already dropped, and stays dropped.
+        compaction: The part that is already dropped, and stays dropped.
         budget: Maximum number of tokens in the messages.
         size: Counts the tokens of the messages of exchanges, including the system prompt.
 

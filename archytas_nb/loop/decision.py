@@ -22,10 +22,10 @@ class Decision:
     """The decision of a person on a call.
 
     Attributes:
-        kind: What they decided: to run the call (``"approved"``), not to run it (``"refused"``), or
-            to end the run (``"stopped"``); ``"unanswered"`` if they gave no clear answer, or none
-            in time, and the call is not run.
-        scope: What an approval is for: this call, the tool in this ``"run"``, or in the
+        kind: Their decision: to run the call (``"approved"``), not to run it (``"refused"``), or to
+            end the run (``"stopped"``); ``"unanswered"`` if they gave no clear answer, or none in
+            time, and the call is not run.
+        scope: The scope of an approval: this call, the tool in this ``"run"``, or in the
             ``"notebook"``.
         reason: Why they refused, in their words; None if they did not say.
         seconds: How long they took; None where nobody knows.

@@ -82,9 +82,9 @@ class Output:
     Attributes:
         kind: Where it was written.
         data: The content by media type: text, images in base64, and what else a front end draws.
-        metadata: What belongs to a display: sizes of images, what a library's own renderer needs.
+        metadata: Details of a display: sizes of images, and those that a library's renderer needs.
         display_id: Names a display in its front end, where it may be updated.
-        left_out: What it was and how large, if it is too large to be kept; then only text is.
+        left_out: A description with the size, if it is too large to be kept; then only text is.
     """
 
     kind: Literal["stdout", "stderr", "display"]
@@ -208,7 +208,7 @@ class InputFault:
     """A call was wrong, which was found before its tool was called.
 
     Attributes:
-        expected: What the tool takes, in its author's words; None if no tool has the name.
+        expected: The tool's arguments, in its author's words; None if no tool has the name.
         is_quoted: Whether what is said of the fault is the message of a validator of the author,
             which may quote a value.
     """
@@ -226,43 +226,45 @@ class CallOutcome:
     Attributes:
         status: ``"done"``, ``"error"`` (invalid input, or the tool raised), ``"refused"`` (by a
             person or a policy), ``"interrupted"``, or ``"not_run"``.
-        result: What was returned, or why nothing was, as text; limited in length, and never empty.
+        result: The returned value, or why there is none, as text; limited in length, and never
+            empty.
         value: The object that the tool returned; None unless done.
         error: The exception that caused an error; None otherwise.
-        input_fault: What was wrong with the call, if the tool was not called for it.
+        input_fault: The fault of the call, if the tool was not called for it.
         call_id: The `ToolCall.id` of the call; empty for a call made by hand.
         images: PNG images in base64, for models that accept images.
-        outputs: What the tool printed and displayed while it ran, in order.
-        displays: What a cell would display of the value, if that is more than text or an image.
+        outputs: Everything that the tool printed and displayed while it ran, in order.
+        displays: The displays that a cell would show of the value, if it is more than text or an
+            image.
         seconds: How long it took.
-        decision: What the person decided about the call; None if nobody was asked.
+        decision: The person's decision about the call; None if nobody was asked.
         person_seconds: How long the person took to answer what the call asked; None where it asked
             nothing, or nobody knows.
         allowed: Why nobody was asked about a call that requires approval; empty if none does.
-        edit: What the person changed in the call before they decided on it, if anything.
-        diff: What it changed in the user's variables, if they were watched; the last of several
-            calls that ran at the same time has the diff of all.
+        edit: The person's changes of the call before they decided on it, if any.
+        diff: Its changes in the user's variables, if they were watched; the last of several calls
+            that ran at the same time has the diff of all.
         called: The tools that its code called, in order.
         stored: The new variable that its value was stored in; empty if there is none.
         repeats: The id of the equal call of the run whose outcome this is; empty if it was made.
-        for_person: What a person reads in place of the result; empty if it is the same.
-        hint: What the model is told about the result, such as the name that it is kept under.
-        printed: What the model reads of `outputs`.
+        for_person: The text for a person in place of the result; empty if it is the same.
+        hint: A note for the model about the result, such as the name that it is kept under.
+        printed: The text of `outputs` for the model.
         drawn: How many images are in `outputs`.
-        shared: What the model reads of the output of several calls that ran at the same time.
-        changed: What the model reads of `diff`.
-        outside: What the model reads of `effects`.
-        advice: What the model is told at the end, such as not to repeat the call.
+        shared: The text for the model of the output of several calls that ran at the same time.
+        changed: The text of `diff` for the model.
+        outside: The text of `effects` for the model.
+        advice: A note for the model at the end, such as not to repeat the call.
         finish: How the tool wants the run to end; None if it does not.
-        said: What the tool told the person with `CurrentRun.say`; the model does not read it.
+        said: The tool's messages to the person with `CurrentRun.say`; the model does not read them.
         runs: The runs of agents that the tool has asked, in order; the model does not read them.
         offers: The names of the tools that it has found: the model can call them from now on.
         unwrapped: How the value was made of what the function returned, if that is another object:
             ``"awaited"``, ``"listed"`` (all items of an iterator), or ``"cut"`` (the first ones).
         place: Where its code ran, if not in the kernel: in a copy that the system locks, or in one
             that is held against honest code only.
-        effects: What it did outside of the variables; for calls that ran at the same time, the
-            last one has those of all.
+        effects: Its effects outside of the variables; for calls that ran at the same time, the last
+            one has those of all.
 
     Raises:
         ValueError: The status is unknown, or the result is empty.
@@ -608,7 +610,7 @@ class Fault:
     Attributes:
         line: The number of the line, from 1.
         source: The line itself.
-        text: What is wrong.
+        text: The fault, in words.
         raised: The class of the builtin exception that the line raised; None if it raised none.
     """
 
@@ -667,7 +669,8 @@ class ProgramEnded:
     """The program has ended.
 
     Attributes:
-        shown: What it printed and showed, and the value of its last expression, as short texts.
+        shown: The values that it printed and showed, and that of its last expression, as short
+            texts.
         answer: The value that it gave to ``answer``, as JSON; objects as texts.
         given: The same as it is; empty if there is none.
         has_answer: Whether it called ``answer``.
@@ -678,8 +681,8 @@ class ProgramEnded:
         interrupted: Whether it was stopped from outside.
         lost: Why the sandbox was lost, such as its memory; empty if it was not.
         ran: The statements that ran, as they ran; None where they are not told apart.
-        cures: What was changed in the statements so that they run, in words.
-        hints: What was looked up about the error.
+        cures: The changes of its statements so that they run, in words.
+        hints: Facts that were looked up about the error.
         sound: The statements that ran before the one that made the value with which the error
             came; None if that is not known.
         figures: The pictures that it drew, as PNG in base64.
@@ -819,8 +822,8 @@ class Findings:
         title: The finding, as a sentence.
         is_warning: Whether something is not as it should be.
         head, rows: A table.
-        lines: What else is known.
-        code: What is chosen about, as Python.
+        lines: Further facts.
+        code: The code to choose about, as Python.
     """
 
     title: str
@@ -839,11 +842,11 @@ class UserQuestion:
         text: The question.
         choices: The answers, as they are typed.
         default: The answer that Enter takes.
-        fault: What was wrong with the last answer.
+        fault: The fault of the last answer.
         is_of_model: Not of the notebook, such as whether a map may start.
         labels: The words for each choice; the choices themselves where there are none.
         primary: The choice that is likely; Enter does not take it.
-        findings: What is shown above the choices.
+        findings: The findings above the choices.
     """
 
     text: str
@@ -867,8 +870,8 @@ class Choice:
     """A choice of a person about a call that waits.
 
     Attributes:
-        answer: What it means.
-        line: What is typed for it; a form's button gives the same line.
+        answer: Its meaning.
+        line: The line to type for it; a form's button gives the same line.
         label: Its words, the same at a keyboard, on a button and in a chat.
     """
 
@@ -882,11 +885,11 @@ class Preview:
     """The effects of a call in a copy of the kernel, tried before the decision.
 
     Attributes:
-        changes: What it changed in the variables there.
-        tried: What else it tried, and was refused: what it wanted to do, such as ``"write"``, and
-            to which file or address.
-        printed: What it printed.
-        error: What it raised; empty if nothing.
+        changes: Its changes in the variables there.
+        tried: Its refused attempts: the kind of each, such as ``"write"``, and to which file or
+            address.
+        printed: The text that it printed.
+        error: Its error; empty if there was none.
         why_not: Why there is no preview; empty if there is one.
     """
 
@@ -1017,7 +1020,7 @@ class Answered:
 
     Attributes:
         text: The answer.
-        thought: What the model wrote before it.
+        thought: The model's text before it.
         repairs: How many programs failed before the one that answered; None where that says
             nothing, as of answers that no program computed from data.
         doubts: Why it may not be what was asked for, as that program was seen to run.

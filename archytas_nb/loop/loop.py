@@ -122,7 +122,7 @@ def react_loop(
         past: The exchanges before this one.
         exchange: The question.
         checks: Whether answers are checked before they are accepted.
-        profile: What the model is; its context, if it is known, limits the length of the requests.
+        profile: The kind of model; its context, if it is known, limits the length of the requests.
         told: Returns what the person has said since the last request.
         summarises: Whether a summary by the model takes the place of what is dropped of a
             conversation that is too long.

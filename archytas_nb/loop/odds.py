@@ -223,7 +223,7 @@ def _begun(rests: Mapping[str, str], token: str) -> list[str]:
     """The options that a token begins, goes on with, or ends.
 
     Args:
-        rests: What is still to be written of each option.
+        rests: The rest of each option that is still to be written.
         token: The token.
     """
     found = [

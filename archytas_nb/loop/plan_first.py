@@ -70,9 +70,9 @@ class PlanStep:
     """A step of a plan.
 
     Attributes:
-        what: What it does.
+        what: Its task.
         tool: The tool that it calls; empty if it calls none.
-        check: What shows that it is right.
+        check: The sign that it is right.
     """
 
     what: str

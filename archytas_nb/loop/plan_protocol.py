@@ -121,7 +121,7 @@ class PlanProtocol(ProgramProtocol):
             prompt: What to do with each row.
             form: The type of the answer; empty for text.
             columns: The columns with their types.
-            named: What ``{column}`` in the prompt stands for.
+            named: The columns that ``{column}`` in the prompt names.
             samples: A few rows; may be empty.
             free_texts: The columns whose values have to be read to be understood.
         """

@@ -19,7 +19,7 @@ class ModelProfile:
     """The properties of a kind of model; the defaults are those of a large one.
 
     Attributes:
-        facts: What is known of the model itself; some of it only after a reply, such as its
+        facts: The known facts about the model itself; some of them only after a reply, such as its
             context.
         result_chars: Characters up to which data and containers in results are shown whole.
         reply_tokens: Maximum number of tokens in one reply, if none is set.
@@ -37,7 +37,7 @@ class ModelProfile:
         programs, plans: The wire protocols in which it writes programs.
         copies: The one in which it writes programs that run in a copy of the notebook; None if it
             writes none.
-        strategy: What is done differently for it during a run.
+        strategy: The different treatment of it during a run.
     """
 
     facts: ModelFacts = field(default_factory=partial(ModelFacts, None))

@@ -40,7 +40,7 @@ class ProgramRunner:
         hides_values: Whether the model does not read the arguments of calls, which are values.
         calls: The calls of the current program, in order.
         outcomes: One for each of them.
-        text: What was run of the current program.
+        text: The executed part of the current program.
         has_failed: Whether it had a fault, raised, or was lost.
     """
 
@@ -98,7 +98,7 @@ class ProgramRunner:
 
         Args:
             text: The program.
-            thought: What the model wrote before it.
+            thought: The model's text before it.
             is_part: Whether it continues what was run since `begin`.
             refusal: Why none of its calls is made; empty if they are.
 

@@ -156,7 +156,7 @@ class Described:
             empty.
         card: All of its lines; empty if only the line was told.
         mark: A text that differs once the line no longer says the same.
-        news: What is told in place of the card, where the rest of it is in what is sent.
+        news: The changes that replace the card, where the conversation contains the rest of it.
     """
 
     kind: DescribedKind
@@ -172,7 +172,7 @@ class Context:
     """The description of the notebook below a question.
 
     Attributes:
-        text: What the model reads.
+        text: The text that the model reads.
         names: The variables that it is about.
         described: The description of each name, to know later whether it is still true.
         mentioned: The variables that the question names, also those that are not described again.

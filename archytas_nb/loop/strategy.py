@@ -46,7 +46,7 @@ class RunningLoop(Protocol):
         exchange: The question with its steps.
         conversation: The messages that are sent.
         programs: The programs of the run and their calls.
-        facts: What is known of the model.
+        facts: The known facts about the model.
     """
 
     wire: Wire

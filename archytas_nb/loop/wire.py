@@ -244,8 +244,8 @@ def question_message(
 
     Args:
         exchange: The question.
-        how: What introduces the type of the answer.
-        more: What else is to be known of the type.
+        how: The words that introduce the type of the answer.
+        more: Further facts about the type.
         can_write_code: Whether the text of an answer can have a block of code.
     """
     form = ""

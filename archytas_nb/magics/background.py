@@ -65,9 +65,9 @@ class Begun:
     Attributes:
         cell: The number of the cell that asked.
         running: Its run.
-        inbox: What the person tells it.
-        changes: What cells change meanwhile.
-        outcome: What it leaves to the person.
+        inbox: The person's messages to it.
+        changes: The changes that cells make meanwhile.
+        outcome: The answer or failure that it leaves to the person.
     """
 
     cell: int
@@ -125,7 +125,7 @@ class Background:
         """Begin a question; it is prepared now, and goes on between cells.
 
         Args:
-            setup: What it is asked with.
+            setup: The tools, model and settings of the question.
             question: The question.
             asking: Its place in the conversation.
             view: Makes its trace.

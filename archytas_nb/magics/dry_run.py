@@ -83,7 +83,7 @@ class DryRun:
     Attributes:
         ask: The request, as a model gets it.
         facts: Names and values of what decides about the run.
-        body: What would be sent to the endpoint; None where the model has none.
+        body: The body for the endpoint; None where the model has none.
     """
 
     ask: AskModel

@@ -24,7 +24,7 @@ class StartOfBranch(NamedTuple):
         before: The run that is forked.
         beginning: Its first steps.
         fork: The branches of the question so far; None if there is only one.
-        asked: What the question was asked with.
+        asked: The question with its setup, as it was asked.
         title: From where it is forked, in words.
     """
 

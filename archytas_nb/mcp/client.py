@@ -127,7 +127,7 @@ class ServerConnection:
         tools: Its tools, after `connect`.
         names: The names that the server gives to all its tools.
         left_out: The tools that cannot be used, with the reason.
-        log: What a started server writes to stderr; None for an address.
+        log: The stderr of a started server; None for an address.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ class Described:
 
     Attributes:
         name: Its name.
-        description: What it does; empty if the server does not say.
+        description: Its purpose; empty if the server does not say.
         schema: The schema of its arguments.
         only_reads: Whether the server declares that it changes nothing.
         output: The schema of its structured results; None for any.
@@ -76,7 +76,7 @@ class Reader:
     """Reads the messages of one connection.
 
     Attributes:
-        page: What the last answer to a request for tools has listed.
+        page: The tools that the last answer to a request for tools has listed.
     """
 
     def __init__(self) -> None:

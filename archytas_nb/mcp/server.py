@@ -82,7 +82,7 @@ class NotebookServer:
         port: The port; 0 for a free one.
 
     Attributes:
-        token: What a program must know to be served.
+        token: The secret that a program must send.
         url: The address.
     """
 

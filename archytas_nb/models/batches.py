@@ -59,7 +59,7 @@ class Job(NamedTuple):
     """A batch at a provider.
 
     Attributes:
-        id: What the provider calls it.
+        id: The provider's name for it.
         state: ``"ended"`` if there are results, also of a batch that was cancelled or has expired;
             ``"failed"`` if it was not accepted and nothing was answered.
         done: The number of its requests that were processed.
@@ -90,7 +90,7 @@ class BatchApi(ABC):
     """The batch API of an endpoint.
 
     Attributes:
-        share: What a request costs, as a share of the ordinary price.
+        share: The part of the ordinary price that a request costs.
         most_requests: Maximum number of requests of a batch.
         finds: Whether a batch can be found by the name that it was sent with.
     """

@@ -26,14 +26,14 @@ class Change:
         feature: Its name in `features.FEATURES`.
         part: Which one, if there are several: a field, a tool.
         without: The form without it.
-        what: What is left out, as a noun.
-        told: What is lost, for a person; empty if nothing is.
+        what: The part that is left out, as a noun.
+        told: The loss, for a person; empty if there is none.
         score: How much the words of a refusal speak of it.
         is_rare: Whether few requests have it, so that it is left out first.
         is_grouped: Whether it can be left out together with others; otherwise it is only tried
             where the words speak of it.
         adds: The field that it adds, if it does.
-        value: What the request has of it, where another value may be refused: a digest.
+        value: The value in the request, where another one may be refused: a digest.
     """
 
     feature: str
@@ -64,7 +64,7 @@ class InText(NamedTuple):
 
     Attributes:
         before: The form with all features but tools.
-        needed: What else is refused.
+        needed: The other features that are refused.
         used: The number of further requests that it has made.
     """
 
@@ -95,14 +95,14 @@ class Seen:
 
     Attributes:
         accepted: The features, with their values, of requests that were answered.
-        passed: What of the last answered requests decides about that.
+        passed: The parts of the last answered requests that decide about that.
         largest: Characters of the largest conversation that was answered; 0 before the first.
         last: The last conversation that was answered.
-        failures: How often the server failed in a row. vain: The features that were left out
-            without success, and when; None after a reply.
+        failures: How often the server failed in a row.
+        vain: The features that were left out without success, and when; None after a reply.
         is_too_long: Whether the last refusal was taken for one of the length of the conversation.
         in_text: A search that goes on with the text protocol.
-        unconfirmed: What was left out of a request that was answered after the server had failed.
+        unconfirmed: Parts left out of a request that was answered after the server had failed.
         doubted: Groups of changes that were made together; each group is taken back with one of the
             next requests of the question, to find out which of them are needed.
         base: The form without all of these changes.

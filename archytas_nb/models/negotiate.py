@@ -70,7 +70,7 @@ class Found(NamedTuple):
     """The conclusions from a reply about the form of its request.
 
     Attributes:
-        before: What was known, without the changes.
+        before: The known capabilities, without the changes.
         needed: The changes of the form, which are needed.
         doubted: Those of them that may not be needed.
         dropped: Earlier changes that are not needed after all.
@@ -115,7 +115,7 @@ def adapt_request(
     Args:
         once: Sends the request in one form; raises `ModelError` if it fails.
         ask: The request.
-        capabilities: What is known; after a reply, also what was learnt.
+        capabilities: The known capabilities; after a reply, also the learnt ones.
         fields: The user's own fields; those of ours that may be left out have no value.
         stream: Whether a stream is wanted.
         lacks: Features that the API does not have.

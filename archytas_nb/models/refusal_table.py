@@ -195,14 +195,14 @@ class Case(NamedTuple):
     """The meaning of an error response with one of the signs, and the text of its error.
 
     Attributes:
-        what: What happened; ``{at}`` is the endpoint, ``{model}`` the model.
-        advice: What to do next; ``{key}`` is the variable with the API key.
+        what: The failure; ``{at}`` is the endpoint, ``{model}`` the model.
+        advice: The next move; ``{key}`` is the variable with the API key.
         passing: Whether it is temporary: the request is then retried.
         wait: Seconds before the retry, if the server names none.
         retries: The maximum number of retries, or None for the usual one.
-        title: What happened, in a few words.
-        do: What to do next where magics are typed; empty for the advice.
-        command: What to type then.
+        title: The failure, in a few words.
+        do: The next move where magics are typed; empty for the advice.
+        command: The line to type then.
     """
 
     signs: tuple[Sign, ...]

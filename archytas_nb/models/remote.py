@@ -496,7 +496,7 @@ class RemoteModel:
         Args:
             text: The body.
             ask: The request.
-            share: What it costs, as a share of the price.
+            share: The part of the ordinary price that it costs.
 
         Raises:
             ModelError: It is not a reply.

@@ -26,7 +26,7 @@ class Purpose:
         columns: The columns that are described in it, or were in an earlier question of the
             conversation, as ``df.column``.
         kinds: The kinds of data of the notebook that are in it, in words.
-        learned: What the model has learned of values so far, with the number of times.
+        learned: The kinds of values that the model has learned so far, with the number of times.
     """
 
     question: str = ""
@@ -49,7 +49,7 @@ class Sent:
         time: When it was sent, in seconds since the epoch.
         address: Where it went, without a key.
         size: The number of bytes of its body.
-        purpose: What it was sent for; None outside questions, such as for the list of models.
+        purpose: The purpose; None outside questions, such as for the list of models.
         parts: Those of its body, which requests of one conversation share; None if they are no
             longer kept.
     """

@@ -132,8 +132,8 @@ class Engine:
     Attributes:
         source: Its text.
         file: The name that the sandbox gives to its text.
-        around: What is around it.
-        left: What it leaves behind.
+        around: Its surroundings.
+        left: The thing that it leaves when it is stopped.
         request: The request at which it waits or was stopped; None if there is none.
         lost: Why the sandbox was lost; empty if it was not.
         line: The line of its last call; 0 if it is not known.

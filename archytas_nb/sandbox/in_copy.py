@@ -146,8 +146,8 @@ class CopySession:
         tools: The tools of the run, by name; they are functions in the programs.
         namespace: The notebook's variables; nothing is written into it.
         tables: The names of the tables that the question is about.
-        folder: What the programs may read.
-        before: What the programs of the question before ran; None for the first.
+        folder: The folder that the programs may read.
+        before: The code of the programs of the question before; None for the first.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ class Interpreter:
     """A session of the sandbox that outlives its workers.
 
     Args:
-        bounds: What one program may use.
+        bounds: The limits of one program.
         dump: The session of the question before; None for a new one.
 
     Attributes:

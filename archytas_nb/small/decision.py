@@ -98,7 +98,7 @@ def decision_request(question: str, described: str, tools: Mapping[str, ToolCard
 
     Args:
         question: The message of the user.
-        described: What is told of the variables; empty for nothing.
+        described: The description of the variables; empty for none.
         tools: The tools.
     """
     parts = []

@@ -59,10 +59,10 @@ class _Wrong:
     """The fault of a program.
 
     Attributes:
-        text: What was wrong.
+        text: The fault, in words.
         ran: The part of it that ran, to continue after it; empty for nothing.
         failed: The statement that failed; empty if all ran.
-        hints: What was looked up about it.
+        hints: Facts that were looked up about it.
         begins: How the next statement begins; empty if that is left to the model.
     """
 

@@ -52,7 +52,7 @@ class LineByLine:
         end: How the last part that was run ended; None if none was.
         fault: Why whole programs are better; empty while lines are.
         shown: The beginning of the reply: what was run, with its values.
-        errors: What the lines raised.
+        errors: The errors of the lines.
     """
 
     runner: ProgramRunner

@@ -29,7 +29,7 @@ class Use:
 
     Attributes:
         name: The name.
-        act: What is done with it.
+        act: The use of the name.
         node: The node that names it.
         is_local: Whether it is a variable of a function, a class or a comprehension; otherwise it
             is one of the namespace that the code runs in, or a builtin.

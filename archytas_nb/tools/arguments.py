@@ -53,7 +53,7 @@ class ArgumentFault:
     """One fault of a call; written as ``limit: expected an integer``.
 
     Attributes:
-        reason: What is wrong.
+        reason: The fault, in words.
         path: Where.
         is_quoted: Whether the reason is the message of a validator that is not ours.
     """

@@ -67,7 +67,7 @@ def tool_of(
 
     Args:
         name: The name of the tool.
-        description: What it does.
+        description: The tool's description.
         schema: The schema of its arguments, an object.
         send: Makes the call.
         approve: Whether every call requires approval.

@@ -701,8 +701,8 @@ def _exception_text(error: BaseException, told: str = "") -> str:
 
     Args:
         error: The exception.
-        told: What is told already of those that it caused. The message and the lines in it are not
-            told again; the text is empty if there is nothing else.
+        told: The text about the errors that it caused. The message and the lines in it are not
+            told again; the result is empty if there is nothing else.
     """
     message = message_of(error)
     if isinstance(error, SyntaxError) and str(error.filename).startswith("<"):

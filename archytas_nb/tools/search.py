@@ -35,7 +35,7 @@ def best(tools: Mapping[str, Tool], what: str, most: int = FOUND) -> list[str]:
 
     Args:
         tools: The tools by name.
-        what: What is looked for, in words.
+        what: The words to look for.
         most: Maximum number of names.
     """
     words = {*_words(what)}
@@ -87,7 +87,7 @@ def search_tool(tools: Mapping[str, Tool], written: Callable[[Tool], str]) -> To
 
     Args:
         tools: The tools that it finds.
-        written: What the model reads of a tool that was found.
+        written: The model's description of a tool that was found.
     """
     tools = MappingProxyType(dict(tools))
 

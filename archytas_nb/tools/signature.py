@@ -67,7 +67,7 @@ def define(f: Callable[..., Any], name: str | None, note: str = "") -> dict[str,
     Args:
         f: The callable.
         name: The tool's name; None for that of the callable.
-        note: What the model reads below the description in function calling.
+        note: The note for the model below the description in function calling.
     """
     if isinstance(f, type) or not callable(f):
         why = "expected a function (Toolbox(…) turns the methods of a class or object into tools)"

@@ -155,13 +155,13 @@ class Tool(ToolLike):
         text: The description of the tool in the text protocol.
         description: The description of the tool in function calling, next to its schema.
         issues: Warnings about a docstring that is incomplete or differs from the signature.
-        outdated: What the file of the function says now, and the function does not.
+        outdated: The difference between the function and its file; empty if there is none.
         is_async: Whether a call returns an awaitable.
         parameters: The arguments, in order.
         function: The function itself, unchanged.
         approve, timeout, max_chars, repeat, pure, runs_code: As in `from_function`.
-        act: What code of a model is about to do, if a call stands for that; no model has such a
-            tool, and a person can permit or refuse its calls, but not change them.
+        act: The act that code of a model is about to do, if a call represents one; no model has
+            such a tool, and a person can permit or refuse its calls, but not change them.
     """
 
     name: str
@@ -484,7 +484,7 @@ class Tool(ToolLike):
         code of a model names what it needs itself.
 
         Args:
-            value: What the function returned.
+            value: The value that the function returned.
             namespace: Where it is kept if it has no name yet; None to keep nothing.
             seconds: How long the call took.
             room: Characters up to which data is shown whole, unless the tool has its own limit.
@@ -561,7 +561,7 @@ def _is_same_default(one: Any, other: Any) -> bool:
 
 
 def approval_note(approve: Approval) -> str:
-    """The note about a tool's approval for a model, which is no reason for it to ask as well."""
+    """The note for a model about a tool's approval; the model should not ask as well."""
     if callable(approve):
         return "The user may be asked to approve a call."
     return "The user approves each call." if approve else ""

@@ -51,7 +51,7 @@ class Action:
 
     Attributes:
         label: On it.
-        magic: What it does, by the magic that does the same.
+        magic: The tooltip: the magic that does the same.
         do: Does it, on the main thread.
     """
 

@@ -116,8 +116,8 @@ def decide(what: Decided, name: str = "", reason: str = "") -> ApprovalForm | No
 
     Args:
         what: The decision.
-        name: What names its question, see `ApprovalForm.name`; may be empty for the one that waits,
-            unless it is to be run.
+        name: The name of its question, see `ApprovalForm.name`; may be empty for the one that
+            waits, unless it is to be run.
         reason: Why it is refused, for the model.
 
     Returns:

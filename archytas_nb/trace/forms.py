@@ -101,8 +101,8 @@ class Sheet:
     Attributes:
         box: All of it.
         fits_trace: Whether it may be shown in a trace.
-        hint: What is said below the controls, if anything.
-        decides_nothing: What is taken at any time.
+        hint: The line below the controls, if any.
+        decides_nothing: Replies that are accepted at any time.
     """
 
     fits_trace = True
@@ -264,7 +264,7 @@ class ApprovalSheet(Sheet):
 
     Args:
         form: The call.
-        note: What is said above the controls, if anything.
+        note: The note above the controls, if any.
         is_first: Whether the run has not asked about this tool before.
 
     Attributes:

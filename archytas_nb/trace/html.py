@@ -478,7 +478,7 @@ def step_html(
     Args:
         step: The step.
         limits: How much the page may still contain.
-        doing: What the model does now.
+        doing: The current work of the model.
         times: How many equal steps it stands for.
         is_corrected: Whether what failed in it did not matter in the end.
     """
@@ -1059,7 +1059,7 @@ def error_card(found: Explained, reason: str) -> Html:
     """The card below a run.
 
     Args:
-        found: What happened.
+        found: The failure.
         reason: The whole message of the error, which is folded.
     """
     said = element("span", found.words, style="overflow-wrap:break-word;word-break:normal")

@@ -201,7 +201,7 @@ class TraceView:
 
         Args:
             line: That it was undone, and when.
-            details: What was restored and kept.
+            details: The lines about restored and kept variables.
         """
         self.view = replace(self.view, undone=(tidy(line), *map(tidy, details)) if line else ())
         if isinstance(self._layer, LiveLayer):
@@ -864,7 +864,7 @@ class LiveLayer:
 
         Args:
             written: The part of the answer that has arrived.
-            doing: What is seen until the widgets are.
+            doing: The text to show until the widgets are loaded.
         """
         self._copied = self._view
         self._copied_answer = written

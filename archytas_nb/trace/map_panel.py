@@ -145,7 +145,7 @@ class Column:
     Attributes:
         name: The column.
         counts: Each value with its number of rows, the most frequent first.
-        says: What is said of the values where they are not counted.
+        says: A line about the values where they are not counted.
     """
 
     name: str
@@ -186,8 +186,9 @@ class FinishedMap:
         failures: Why rows have failed, the most frequent reason first.
         preview: The first rows.
         number: The number of rows.
-        warning: What is not as it should be, apart from rows that failed.
-        effects: What the calls of the rows did outside of the variables: on what, what, and more.
+        warning: A warning about the map, apart from rows that failed.
+        effects: The effects of the calls outside of the variables: on which thing, which, and
+            details.
     """
 
     name: str

@@ -89,7 +89,7 @@ def static_copy(
         is_asking: Whether the person is asked something.
         has_buttons: Whether the call can be decided elsewhere, too.
         written: The part of the answer that has arrived.
-        doing: What is seen until the widgets are, which a page may have to load.
+        doing: The text to show until the widgets are there, which a page may have to load.
     """
     name = f"{COPY}{number:d}"
     waits = form is not None and not form.decision
@@ -180,7 +180,7 @@ def keep(view: RunView, number: int, box: Any, shown: Any) -> list[Any]:
     Args:
         view: The run.
         number: Of the run in this process.
-        box: What `reopenable` has made.
+        box: The box that `reopenable` has made.
         shown: An HTML widget that is in the box already: the page cannot show a new one.
 
     Returns:

@@ -52,8 +52,9 @@ class Shown:
         text: As plain text.
         prose: The same as Markdown or as a formula, if there is one.
         picture: The media type of an image, and its base64; XML where that is SVG.
-        name: What the front end draws, such as ``"Plotly chart"``; empty if the trace shows it.
-        display: What the front end draws; None if it is too large.
+        name: The kind of a display of the front end, such as ``"Plotly chart"``; empty if the trace
+            shows it.
+        display: The output for the front end; None if it is too large.
         is_result: Whether it shows the value that the tool returned.
         path: The file in which the image is, for a terminal; empty if there is none.
     """
@@ -238,13 +239,13 @@ class ProgramView:
     """The program of a step; its calls are those of the step.
 
     Attributes:
-        text: What was run of it.
-        written: What follows and is not run yet, while it is written line by line.
+        text: The part of it that was run.
+        written: The part after that, which is not run yet, while it is written line by line.
         by_lines: Whether it is written line by line.
         begin: How many lines were run before the part that runs.
-        faults: What is wrong, with its line; line 0 is none of the program.
+        faults: Its faults, each with its line; line 0 is not in the program.
         was_run: Whether it was run; not if it has faults.
-        shown: What it printed and showed.
+        shown: The values that it printed and showed.
         values: Of parts: what was assigned, by the line where the part begins.
         stopped: Why it was stopped from outside; empty if it was not.
         is_over: Whether it has ended, or the part that was run last.

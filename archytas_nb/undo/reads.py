@@ -143,7 +143,7 @@ class ReadTracker:
         namespace: The variables.
 
     Attributes:
-        effects: What else they depend on, such as files, with the function that uses it.
+        effects: Other things that they depend on, such as files, with the function that uses each.
         looked: The variables whose descriptions the model has read.
         returned: The result of each call, by its id.
         left: The content at the end of the variables that the calls have changed or created; None
@@ -187,7 +187,7 @@ class ReadTracker:
         """Record the content of the variables at the end of the run, which may have changed them.
 
         Args:
-            diff: What the calls have changed.
+            diff: The changes of the calls.
         """
         for each in (*self._variables.values(), *self._functions.values()):
             with contained():

@@ -40,7 +40,7 @@ class VariableItem:
         name: Its name.
         values: Its value on each side.
         at: Where it was left.
-        replaced: What the last undo has replaced; a redo brings it back.
+        replaced: The value that the last undo replaced; a redo brings it back.
     """
 
     namespace: Namespace
@@ -99,7 +99,7 @@ class ContentItem:
     Attributes:
         records: Its content on each side.
         at: Where it was left.
-        replaced: What the last undo has replaced; a redo brings it back.
+        replaced: The value that the last undo replaced; a redo brings it back.
     """
 
     records: dict[Side, SavedObject]
@@ -184,7 +184,7 @@ class Reversal:
 
     Args:
         namespace: The variables.
-        items: What the code has changed: variables first.
+        items: The changes of the code: variables first.
         variables: Returns the variables of a namespace, by name.
     """
 
