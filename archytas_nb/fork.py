@@ -56,6 +56,8 @@ def beginning(run: Run, exchange: Exchange, step: int, said: str = "") -> Beginn
     events = tuple(_before(run.events, step)) if step > 1 else ()
     made = {call.id for each in events if isinstance(each, ev.RunCalls) for call in each.calls}
     steps = list(exchange.steps)
+    # The record has no numbers of steps: those of the branch are the ones whose calls are in its
+    # events.
     while steps and not made.intersection(call.id for call in steps[-1].calls):
         steps.pop()
     if said:

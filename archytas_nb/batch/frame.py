@@ -229,8 +229,10 @@ def _is_same(made: Any, value: Any) -> bool:
             return False
         return all(_is_same(made[key], each) for key, each in value.items())
     if isinstance(value, float) or isinstance(made, float):
+        # NaN is a missing value, and does not equal itself.
         is_number = type(value) in (int, float) and type(made) is not bool
         return is_number and (made == value or (math.isnan(made) and math.isnan(value)))
+    # Before int, of which bool is a subclass; numpy's bool is neither.
     if isinstance(value, bool) or type(made).__name__ in ("bool", "bool_"):
         return isinstance(value, bool) and bool(made) == value
     if isinstance(value, dt.datetime):

@@ -532,6 +532,7 @@ def evaluated(
     if not read:
         raise ValueError("there are no cases; expected tuples (question, expected)")
     questions = [question for question, _, _ in read for _ in range(runs)]
+    # A row of a map is asked once and then known: the salt makes each run another row.
     salts = [str(run) for _ in read for run in range(runs)]
     sure = Sure(unsure)
     setup = sure.setup(setup)
@@ -541,6 +542,7 @@ def evaluated(
     names = list[str]()
     for model in models or [setup.choice.given]:
         name = given_name(model)
+        # The same model can be given twice, such as with two temperatures.
         if name in names:
             name = f"{name} ({len(names) + 1})"
         names.append(name)

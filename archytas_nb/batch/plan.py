@@ -504,6 +504,7 @@ class PlannedMap:
             named = [each.attr for each in sides if isinstance(each, ast.Attribute)]
             literals = [each.value for each in sides if isinstance(each, ast.Constant)]
             texts = [each for each in literals if isinstance(each, str) and _WORD.search(each)]
+            # A word of the prompt is not made up.
             if not texts or not named or texts[0] in self._prompt:
                 continue
             fault = ""
@@ -981,6 +982,7 @@ class PlannedMap:
             result = single if is_single else program
             if not is_single and program.status == "failed":
                 result = replace(program, answer=None)
+            # Equal rows share a request, whose cost counts once.
             attempts = [program, *([single] if single_key not in seen else [])]
             usage = sum((each.usage for each in attempts), Usage())
             spent = sum((each.spent for each in attempts), Usage())

@@ -451,6 +451,7 @@ class _Derivation:
             if name != outcome.stored:
                 self._renamed[outcome.stored] = name
             return name
+        # Of several calls of a tool, a text that only this one got tells it apart: `gentoo`.
         others = [each for each in self._all_calls() if each.call.name == made.call.name]
         stem = re.sub(r"\W+", "_", made.call.name).strip("_").lower()
         given = made.call.input
@@ -479,7 +480,7 @@ class _Derivation:
         """Add a program as plain Python, or only its calls.
 
         Raises:
-            NotPlain: It cannot be written so.
+            CannotTranslate: It cannot be written so.
         """
         if self._not_plain:
             for made in program.calls:
@@ -489,6 +490,7 @@ class _Derivation:
             raise CannotTranslate("a person changed the arguments of one of them")
         done = [each for each in program.calls if each.is_done]
         is_written_again = any(each.call.id in self._repeated for each in done)
+        # The program that corrects this one makes the same calls: only the others are added here.
         if program.has_failed and is_written_again:
             for made in done:
                 if made.call.id not in self._repeated:

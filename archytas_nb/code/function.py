@@ -128,6 +128,7 @@ def as_function(code: Code, recorded: Recorded, name: str) -> Function:
     arguments = list(_arguments(code, recorded, tree))
     tree.body = [each for each in tree.body if not _is_assertion(each, code.answer.name)]
     returned, value = _returned(code, tree)
+    # A literal can occur only in a removed assertion: its parameter would have no use.
     tree.body = _Parameters(code, arguments).in_place_of_literals(tree.body)
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
     arguments = [each for each in arguments if each.name in used]

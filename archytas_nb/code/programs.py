@@ -114,7 +114,7 @@ def plain_program(program: RecordedProgram, caller: Translation) -> PlainProgram
     """Translate a program that was run.
 
     Raises:
-        NotPlain: It is not possible.
+        CannotTranslate: It is not possible.
     """
     return _Translation(program, caller).plain()
 
@@ -123,7 +123,7 @@ def plain_statements(text: str, caller: Translation) -> list[ast.stmt]:
     """The statements of a program, in which tools are ordinary functions.
 
     Raises:
-        NotPlain: It is not possible.
+        CannotTranslate: It is not possible.
     """
     return _Translation(RecordedProgram(text), caller).statements()
 
@@ -157,7 +157,7 @@ class _Translation:
         """Give calls that only a separate statement can replace a statement of their own.
 
         Raises:
-            NotPlain: This is such a call.
+            CannotTranslate: This is such a call.
         """
         tool = self._caller.tools.get(made.call.name)
         if tool is not None and any(each.injected == "run" for each in tool.parameters):
@@ -309,6 +309,7 @@ class _Translation:
 
     def call(self, node: ast.Call, tool: Tool, *, in_function: bool) -> ast.expr:
         """The call of a tool as a call of its function."""
+        # A call in the text has no id: its name and its lines tell which calls it made.
         made = [
             each for each in self._calls
             if each.call.name == tool.name and each.line in range(
@@ -323,6 +324,8 @@ class _Translation:
         written = {name: place for name, place, _ in given}
         values = {name: value for name, _, value in given}
         order = [each for each in tool.parameters if each.injected or each.name in values]
+        # Python evaluates arguments as they are written, so their order stays. An injected one is
+        # not written, and comes first: no argument that follows it can be positional.
         order.sort(key=lambda each: list(written).index(each.name) if each.name in written else -1)
         for each in order:
             if each.injected:
@@ -603,7 +606,7 @@ def _with_answer(body: list[ast.stmt], name: str, new_name: Callable[[str], str]
     """The statements with an assignment in place of ``answer``, which ends the program.
 
     Raises:
-        NotPlain: `answer` is called in a place where no statement can be.
+        CannotTranslate: `answer` is called in a place where no statement can be.
     """
     try:
         changed = _answered(body, name, in_loop=False)

@@ -147,6 +147,7 @@ def replies(events: Sequence[ev.Event]) -> list[Reply]:  # noqa: C901 - one case
             case ev.RunCalls(program=""):
                 found[-1].thought = event.thought
                 calls = event.calls
+            # Calls of a program: `ResumeProgram` has them with their outcomes.
             case ev.RunCalls():
                 calls = ()
             case ev.CallOutcomes() if calls:

@@ -114,6 +114,7 @@ class Results:
         found: list[tuple[Result, str, Result, bool]] = []
         for one, other in itertools.permutations(numeric, 2):
             for sign, value in _combined(one.value, other.value):
+                # A sum or a product in the other order is not a second formula.
                 is_turned = sign in "+*" and any(f[0] is other and f[2] is one for f in found)
                 if not is_turned and _rounds_to(value, number, digits):
                     found.append((one, sign, other, value != number))
@@ -242,6 +243,7 @@ def _walk(value: Any, path: str, depth: int) -> Iterator[tuple[Any, str]]:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [each.name for each in dataclasses.fields(value)]
         pairs = ((getattr(value, name, None), f".{name}") for name in names)
+    # A model of pydantic; this attribute tells it without an import.
     elif isinstance(getattr(value, "model_fields_set", None), set):
         pairs = ((getattr(value, name), f".{name}") for name in type(value).model_fields)
     for each, step in pairs:

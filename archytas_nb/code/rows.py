@@ -162,7 +162,7 @@ class RowsCode:
         """The function as that of a question, with a test.
 
         Raises:
-            NotPlain: No row has values that can be written as code.
+            CannotTranslate: No row has values that can be written as code.
         """
         namespace = self.planned.namespace
         for values, answer in self.planned.samples:
@@ -220,7 +220,7 @@ def code_of_rows(planned: PlannedRows, name: str = "answer_row") -> RowsCode:
     """The code of a planned map, whose function has this name.
 
     Raises:
-        NotPlain: The program cannot be written as plain Python.
+        CannotTranslate: The program cannot be written as plain Python.
     """
     name = Names(user_names(planned.namespace)).take(name)
     code = RowsCode(planned, name)

@@ -375,6 +375,7 @@ def _numerals(failure: Failure) -> Cure | None:
                 why.append(f"the numbers of {column or name!r} are text, and are read{lost}")
     if not lines:
         return None
+    # Parsed again, because the visitor changes nodes, and another cure may need the statement.
     statement = _Converting(read_by).visit(parsed(ast.unparse(failure.statement)))
     source = "\n".join(["import pandas as pd", *lines, ast.unparse(statement)])
     return Cure(source, ". ".join(dict.fromkeys(why)))

@@ -58,6 +58,8 @@ def numerals(texts: Iterable[str]) -> Numerals | None:
     signs = {sign for each in written for sign in each if unicodedata.category(sign) == "Sc"}
     bare = [each.strip("".join(signs)).strip() for each in written]
     between = {mark for each in bare for mark in re.findall(r"(?<=\d)[^\deE](?=\d)", each)}
+    # "1.234" is a number of thousands or has decimals: only if all texts together leave one reading
+    # is the column read at all.
     readings: dict[tuple[float, ...], Numerals] = {}
     for groups, point in _separators(between):
         numbers = [_read(each, groups, point) for each in bare]

@@ -42,6 +42,7 @@ def concerned(
         found = [name for name in past[-1].context.in_copy if name in variables]
     if not found and alone:
         found = [*tables]
+    # One such variable sends the whole question to a copy, with all others that it names.
     return tuple(dict.fromkeys([*found, *named])) if found else ()
 
 

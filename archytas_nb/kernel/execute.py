@@ -603,6 +603,8 @@ class KernelExecutor:
 
     def _run_ready(self, ready: Sequence[_Ready]) -> list[CallOutcome]:
         """Run async calls concurrently, or a single call on this thread."""
+        # Several calls run in threads or tasks that share the streams: text that belongs to none of
+        # them for certain is shown once, after all.
         shared = Capture(self._on_output, self._on_display)
         self._person.answering = None
         if len(ready) == 1:
@@ -630,6 +632,7 @@ class KernelExecutor:
                 output.take_figures(figures, shared, [outcome.value for outcome in outcomes])
         outcomes = list(map(_with_output, outcomes, ready))
         outside = _outside(ledger.effects) if runs_code and ready[0].copy is None else ""
+        # The ledger cannot tell which of the calls did what: the last outcome reports for all.
         outcomes[-1] = replace(outcomes[-1], effects=ledger.effects, outside=outside)
         for each, outcome in zip(ready, outcomes, strict=True):
             if self.copy is not None and each.copy is None:

@@ -236,6 +236,8 @@ class FunctionCalling(Wire):
         ends = {each.name: each.input for each in read if each.is_ending}
         calls = [each for each in read if not each.is_ending]
         is_truncated = any(each.is_cut for each in read)
+        # An answer that was cut off has a fault, so it is among the calls and not the endings. Its
+        # beginning is shown to the person.
         if is_truncated and [each.name for each in calls] == [ANSWER]:
             return Action(
                 thought,
@@ -246,6 +248,7 @@ class FunctionCalling(Wire):
             )
 
         answer = read_answer(ends.get(ANSWER), form)
+        # A type may permit None, so null is an answer there; without a type there is none.
         null = form is not None and ANSWER in ends and answer is None
         failure = None
         if answer is None and not null and not calls:

@@ -327,6 +327,7 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
             continue
         if not value:
             raise UsageError(f"the option {name!r} requires a value: {action.metavar}")
+        # `--until answer > 3` would end at `answer`, and ask "> 3".
         goes_on = _OPERATOR.match(line, at)
         if goes_on is not None and action.metavar == "EXPR" and line[begin] not in "\"'":
             raise UsageError(

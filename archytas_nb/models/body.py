@@ -64,6 +64,8 @@ def body_of(
     if stream and "stream_options" not in form.without:
         body["stream_options"] = {"include_usage": True}
     body |= _constraints(ask, form)
+    # A field of the user takes precedence, but under the name, and up to the limit, that the
+    # endpoint accepts.
     for name, value in extra.items():
         if name in LENGTH_FIELDS:
             if form.has_limit:

@@ -426,6 +426,8 @@ class Search:
             return limit
         has_tools = any(each.feature == "tools" for each in new)
         groups = [each for each in new if each.is_grouped and each.feature != "tools"]
+        # One request is kept for all groups together, and two for the text protocol, so that the
+        # words of refusals do not use up all of them.
         left = MOST_REQUESTS - self._used - bool(groups) - 2 * has_tools
         if spoken and left > 0:
             step = _most_spoken_of(spoken)

@@ -522,9 +522,11 @@ class ResponseBuilder(ReplyBuilder):
             if each.value.get("type") == "function_call"
         ]
         finish = self.finish or ("tool_calls" if calls else "stop")
+        # The filter may have removed a part of a call.
         if finish == "content_filter":
             calls = []
         values = [each.value for each in items if each.is_done]
+        # Text and calls can be written again. Other items, such as thoughts, must go back whole.
         is_kept = len(values) == len(items) and any(map(_has_others, values))
         if not is_kept:
             calls = [WireCall(each.name, each.arguments) for each in calls]

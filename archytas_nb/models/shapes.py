@@ -132,12 +132,14 @@ def typed(schema: Json) -> Json:
 
 
 def _typed(schema: Json, root: Json, depth: int) -> Json:
+    # A schema may refer to itself: below the depth, everything is text.
     if not isinstance(schema, dict) or not depth:
         return {"type": "string"}
     schema = _resolved(schema, root)
     branches = schema.get("anyOf") or schema.get("oneOf")
     if "type" not in schema and isinstance(branches, list):
         known = [_resolved(each, root) for each in branches if isinstance(each, dict)]
+        # One type has to do for all alternatives: the first that is more than null.
         known = [each for each in known if each.get("type") != "null"] or known
         return _typed(known[0], root, depth - 1) if known else {"type": "string"}
     kind = schema.get("type")

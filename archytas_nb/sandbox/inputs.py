@@ -72,6 +72,7 @@ def call_of(
 
 def _by_name(tool: Tool, args: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by name; the TypeError that Python raises if they do not fit the parameters."""
+    # The words are those of Python, from which a model has learnt to correct a call.
     visible = [each for each in tool.parameters if not each.injected]
     has_rest = any(each.is_rest for each in visible)
     visible = [each for each in visible if not each.is_rest]

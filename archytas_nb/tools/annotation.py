@@ -97,6 +97,7 @@ def type_text(annotation: Any) -> str:
         return " | ".join(dict.fromkeys(type_text(each) for each in args))
     if is_alias(inner):
         return _name(origin or inner)
+    # The model sends a choice as JSON, and never needs the name of the class.
     if isinstance(inner, type) and issubclass(inner, enum.Enum) and len(inner):
         origin = Literal
         args = tuple(enum_choices(inner))

@@ -189,6 +189,7 @@ def _read_fields(parameters: Sequence[Parameter], tool_input: Any, namespace: Va
     for each in parameters:
         name = each.name
         kind = each.type
+        # Models send null for an argument that they leave out: then the default counts.
         if name in fields and (fields[name] is not None or kind.admits_none):
             values[name], found = read_value(kind, fields[name], namespace, (name,))
             faults += found

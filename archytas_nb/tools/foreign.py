@@ -81,7 +81,10 @@ def tool_of(
     root = inlining.root()
     properties = root.get("properties", {})
     if not isinstance(properties, Mapping):
-        raise ToolError(f"the schema of the tool {name!r} has properties that are not an object")
+        raise ToolError(
+            f"the schema of the tool {name!r} has properties={truncate_line(repr(properties), 60)};"
+            " expected an object with a schema for each argument"
+        )
     if len(properties) > _MAX_ARGUMENTS:
         expected = f"expected {_MAX_ARGUMENTS} at most"
         raise ToolError(f"the tool {name!r} has {len(properties):,} arguments; {expected}")
@@ -294,7 +297,11 @@ class _Inlining:
         return _in_one_form(kept)
 
     def _keyword(self, key: str, value: Any, depth: int) -> Any:
-        """The value of a keyword; None if it is none that it may have."""
+        """The value of a keyword; None if it is left out.
+
+        A keyword whose value has the wrong form is left out, which permits more: the server checks
+        the arguments, too.
+        """
         if key.startswith(("$", "x-")) or key == "definitions":
             return None
         if key in _TEXTS and not isinstance(value, str):
@@ -376,6 +383,7 @@ def _entries(value: Any) -> Any:
 def _in_one_form(schema: dict[str, Any]) -> dict[str, Any]:
     """One form for several types, for tuples and for null, and no type that JSON lacks."""
     kinds = schema.pop("type", None)
+    # Servers write a list of types, pydantic an anyOf: the rest of the package reads one form.
     kinds = kinds if isinstance(kinds, list) else [kinds]
     kinds = [each for each in kinds if isinstance(each, str) and each in _TYPES]
     if schema.pop("nullable", None) is True and kinds and "null" not in kinds:

@@ -67,6 +67,7 @@ def resolve(value: object, cls: Any, namespace: Mapping[str, Any] | None, label:
     """
     what = with_article(label or getattr(cls, "__name__", str(cls)))
     name = reference_name(value)
+    # Models pass objects by name: where there are variables, a text is a name.
     if isinstance(value, str) and namespace is not None:
         name = value
     if name is None and is_instance(value, cls):

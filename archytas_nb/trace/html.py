@@ -857,6 +857,7 @@ def _call(call: CallView, limits: PageLimits, *, alone: bool) -> Iterator[Html]:
     for run in call.runs:
         if run.shown_steps:
             yield _inner_run(run, limits)
+    # The result is not drawn twice: it may be in the line of the call, or in the summary above.
     is_waiting = call.status is None and not head
     is_above = alone and _is_whole_in_summary(call)
     if not (in_line or is_waiting or is_above):

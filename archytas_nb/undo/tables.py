@@ -40,6 +40,8 @@ def _seen_in_rows(
     if rows == other:
         return ()
     index, *_ = written[0]
+    # Sorting with a new index (0, 1, …) moves only the values. Of a few rows, the values of each
+    # cell say more.
     if Counter(rows) == Counter(other) or (
         index == written[1][0]
         and len(index) > _SEEN_CELLS

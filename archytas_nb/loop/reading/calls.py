@@ -358,6 +358,7 @@ def _input_of(
     given = [each for key, each in value.items() if _normalized(key) in _INPUT]
     beside = {key: each for key, each in value.items() if _normalized(key) not in _OTHER_KEYS}
     inputs = [each for each in given if each not in (None, {}, "")] or given[:1]
+    # Nothing is known of the arguments of an unknown tool: the error about its name comes later.
     if inputs and not is_known:
         return inputs[0], ()
     if not is_known:

@@ -128,6 +128,7 @@ def read_action(
         spans = [each for each in spans if _is_whole_call(each, truncated=truncated)]
 
     try:
+        # Some models write calls in markup of their own; a call in JSON takes precedence.
         if not any(each.known for each in spans):
             spans = _markup_span(found, schemas) or spans
         _check_tags(found, spans, strict=strict)
