@@ -1,4 +1,4 @@
-"""What requests cost: tokens by part, the part that an endpoint has cached, and the price.
+"""The cost of requests: tokens by part, the part that an endpoint has cached, and the price.
 
     python -m benchmarks.tokens            30 questions with scripted replies, over 40 variables
     python -m benchmarks.tokens --json     the same as JSON, to compare two versions
@@ -31,7 +31,7 @@ PRICES = {"gpt-6-luna": (0.1, 0.01, 0.5), "with cached input at a tenth of 3 USD
 
 
 def counter() -> Callable[[str], int]:
-    """What counts tokens."""
+    """The function that counts tokens."""
     try:
         import tiktoken  # type: ignore[import-not-found]
 
@@ -288,7 +288,7 @@ class RowModel:
 
 @dataclass
 class Measured:
-    """What some requests cost.
+    """The cost of some requests.
 
     Attributes:
         parts: Tokens by part.

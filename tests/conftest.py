@@ -1,4 +1,4 @@
-"""What holds for every test: no server of the machine takes part, Ctrl-C works, and processes share the work."""
+"""Rules of every test: no server of the machine takes part, Ctrl-C works, processes share the work."""
 
 import atexit
 import contextlib

@@ -28,7 +28,7 @@ NO_ENDPOINT = (
 
 @dataclass
 class Cell:
-    """What one executed cell sent back."""
+    """The messages of one executed cell."""
 
     status: str = ""
     messages: list[dict[str, Any]] = field(default_factory=list)

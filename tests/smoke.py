@@ -134,7 +134,7 @@ def check_lab() -> None:
 
 
 def kernelspecs(runtime: Path, lab: subprocess.Popen[bytes], seconds: float = 180.0) -> list[str]:
-    """What a server that is starting offers, as soon as it answers."""
+    """The kernels of a server that is starting, as soon as it answers."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and lab.poll() is None:
         for said in runtime.glob("jpserver-*.json"):

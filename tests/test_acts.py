@@ -1,4 +1,4 @@
-"""What audit events say that code is about to do, also events that nobody knows yet."""
+"""Acts that audit events announce, also events that nobody knows yet."""
 
 from __future__ import annotations
 

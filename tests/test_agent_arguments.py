@@ -1,4 +1,4 @@
-"""What an agent is given is judged when it is made."""
+"""An agent judges its arguments when it is created."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def test_a_mistake_in_a_condition_is_told_at_a_limit_too() -> None:
 
 @hypothesis.given(st.text(min_size=1))
 def test_an_exception_about_the_value_rejects_it(wrong: str) -> None:
-    """What Python's own readers raise about a text is told to the model."""
+    """The model is told the error that Python raises when it reads a text."""
     for read in (json.loads, int, {"124": 1}.__getitem__, lambda answer: 1 / (answer == "124")):
 
         def until(answer: str, read: Any = read) -> bool:

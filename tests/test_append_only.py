@@ -20,7 +20,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n not really").decode()
 
 
 class Picture:
-    """What a notebook draws as an image."""
+    """An object that a notebook draws as an image."""
 
     def _repr_png_(self) -> bytes:
         return base64.b64decode(PNG)

@@ -280,7 +280,7 @@ UNUSABLE = st.sampled_from(
 
 
 def scripts(answers: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
-    """What a model may do: some steps, an end, and what it does after the next question."""
+    """Scripts of a model: some steps, an end, and its replies to the next question."""
     steps = st.one_of(
         UNUSABLE,
         st.builds(Act, some_calls(4), thought=THOUGHT),

@@ -27,7 +27,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, origin: Any) -> None:
 
 
 def advised(*names: str) -> str:
-    """What pip is to install."""
+    """The packages that pip is to install."""
     found = re.fullmatch(r'pip install "(.+)"', extras.install(*names))
     assert found is not None
     return found[1]

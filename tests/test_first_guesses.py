@@ -1,4 +1,4 @@
-"""What users of other libraries type first either works, or the error suggests the right name."""
+"""First guesses of users of other libraries work, or the error suggests the right name."""
 
 from __future__ import annotations
 

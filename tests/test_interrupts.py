@@ -49,7 +49,7 @@ def brief() -> None:
 
 
 def off_main(function: Callable[[], Any]) -> Any:
-    """What a function gives on another thread."""
+    """The result of a function on another thread."""
     box: list[Any] = []
     thread = threading.Thread(target=lambda: box.append(function()))
     thread.start()
@@ -296,7 +296,7 @@ def test_off_the_main_thread_deferring_changes_nothing() -> None:
 
 
 class Due(BaseException):
-    """What is raised."""
+    """The exception of an interrupt that is due."""
 
 
 def test_a_thread_timer_raises_again_after_it_was_swallowed() -> None:

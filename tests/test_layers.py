@@ -191,7 +191,7 @@ def modules(package: Path) -> Iterator[tuple[str, Path]]:
 
 
 def imports(package: Path) -> dict[str, Import]:
-    """What each module imports."""
+    """The imports of each module."""
     found = {}
     for module, path in modules(package):
         visitor = Import(module, path.name == "__init__.py")

@@ -44,7 +44,7 @@ def fails() -> str:
 
 
 def plays(draw: random.Random) -> list[Play]:
-    """What the endpoint does with the requests of one question, at most."""
+    """The endpoint's replies to the requests of one question, at most."""
     faults: list[Play] = [
         Status(500), Status(503, headers={"Retry-After": "0"}), Status(429, headers={"Retry-After": "0"}), Drop(), HTML,
         Raw("{", 200, "application/json"), Raw("", 200, "application/json"), Raw("null", 200, "application/json"),

@@ -43,7 +43,7 @@ WRAPPED: list[Callable[[str], Any]] = [
 def ask(
     namespace: dict[str, Any], code: str, protocol: str = "react", **options: Any
 ) -> tuple[str, nb.Run[Any]]:
-    """What the model reads of code that it runs, and the run."""
+    """The model's view of code that it runs, and the run."""
     model = ScriptedModel(("python", {"code": code}), ("final_answer", "x"), protocol=protocol)
     agent = nb.Agent(model=model, python="undoable", namespace=namespace, **options)
     run = agent.run("go")

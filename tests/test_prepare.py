@@ -1,4 +1,4 @@
-"""What a question is asked with is decided once: a dry run shows what a run sends."""
+"""Everything about a question is decided once: a dry run shows the request that a run sends."""
 
 from __future__ import annotations
 

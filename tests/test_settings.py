@@ -178,7 +178,7 @@ VALUES: dict[str, tuple[Any, Any, Any]] = {
 
 
 def shown(agent: Agent, name: str) -> Any:
-    """What a run of an agent would be given."""
+    """The settings of a run of an agent."""
     setup = agent._setup.now()
     match name:
         case "protocol" | "context" | "instructions":

@@ -1,4 +1,4 @@
-"""What the model had written when a person stopped it stays in the trace, marked as stopped."""
+"""The model's text until a person stopped it stays in the trace, marked as stopped."""
 
 from __future__ import annotations
 

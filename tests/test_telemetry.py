@@ -43,7 +43,7 @@ def collector() -> None:
 
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[ReadableSpan]]]:
-    """What was exported since the beginning of a test."""
+    """The spans exported since the beginning of a test."""
     monkeypatch.setenv("ARCHYTAS_NB_TELEMETRY", "on")
     _EXPORTER.clear()
     yield lambda: list(_EXPORTER.get_finished_spans())

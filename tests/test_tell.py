@@ -1,4 +1,4 @@
-"""What a person tells an agent while it works: trace, record, cassette and threads."""
+"""Messages of a person to an agent that works: trace, record, cassette and threads."""
 
 from __future__ import annotations
 

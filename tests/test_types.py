@@ -1,4 +1,4 @@
-"""What a type checker knows of a user's code."""
+"""A type checker's view of a user's code."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ agent.run("?").text  # wrong
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What mypy prints of both sources; one run, because it reads the package and pydantic for a minute."""
+    """Mypy's output for both sources; one run, because it reads the package for a minute."""
     folder = tmp_path_factory.mktemp("types")
     sources = [folder / "tools.py", folder / "agents.py"]
     for source, text in zip(sources, (TOOLS, AGENTS), strict=True):

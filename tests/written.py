@@ -1,4 +1,4 @@
-"""What the package writes, and each write ended at each of its steps: ``python -m tests.written``.
+"""The files that the package writes, with each write ended at each step: ``python -m tests.written``.
 
 Each use writes a file twice. The second write runs in a child process that is killed, interrupted or finds the disk
 full at the nth system call that changes something, for each n. It prints a line for each case in which the earlier
@@ -240,7 +240,7 @@ def cases(name: str, fault: str, *, is_new: bool) -> tuple[int, list[str]]:
 
 
 def wrong(use: Use, path: Path, fault: str, before: bytes | None, after: bytes) -> Iterator[str]:
-    """What is not right after a write that has ended, and after the next one."""
+    """The faults after a write that has ended, and after the next one."""
     if not whole(use, path, before, after) and not _is_as_new(path):
         yield "the contents are not whole"
     if fault == "full" and left(path):

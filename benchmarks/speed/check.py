@@ -1,4 +1,4 @@
-"""What it costs to check ten answers over 800 MB of frames: ``python -m benchmarks.speed.check``.
+"""The cost of checking ten answers over 800 MB of frames: ``python -m benchmarks.speed.check``.
 
 CPU seconds, the best of three rounds, beside xxh3 of the same bytes in the same run. First nothing has changed, then a
 column in place, a variable by rebinding, and a column through an alias. ``--check`` fails if a check takes 1 s or more,

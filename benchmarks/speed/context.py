@@ -1,4 +1,4 @@
-"""What it costs to say what is in a notebook: milliseconds and tokens of a question.
+"""The cost of describing a notebook: milliseconds and tokens of a question.
 
 `python -m benchmarks.speed.context` prints a line for each namespace. A checkout of another state
 is measured with `PYTHONPATH=CHECKOUT python benchmarks/speed/context.py`. Nothing is sent.

@@ -1,4 +1,4 @@
-"""What a copy of the kernel costs, beside the same code in the kernel and a bare fork: ``python -m benchmarks.speed.copies``.
+"""The cost of a copy of the kernel, next to the kernel and a fork: ``python -m benchmarks.speed.copies``.
 
 Wall time from the code to its result, the median of several rounds, for programs that name 1 kB, 100 MB and 2 GB. The
 floor is `os.fork` and the end of the child, in the same process. ``--scale 0.1`` makes the data smaller.

@@ -1,4 +1,4 @@
-"""What watching for effects costs: ``python -m benchmarks.speed.effects``.
+"""The cost of watching for effects: ``python -m benchmarks.speed.effects``.
 
 Each piece of work runs in processes of its own, by turns with a ledger of effects and without one; the
 ledger looks at the folder before and after, and the code names its files. Printed are the least seconds of

@@ -74,7 +74,7 @@ class Tuned(Engine):
 
 
 def engines() -> dict[str, Tuned]:
-    """What is compared, by what a person reads."""
+    """The compared engines, by the name for a person."""
     cores = usable_cores()
     writes = "cpuparams.n_threads"
     spins = (("GOMP_SPINCOUNT", str(SPINS_OF_LIBGOMP)),)

@@ -1,4 +1,4 @@
-"""What a run costs beside the baselines, all in one process and against one server of no latency.
+"""The cost of a run next to the baselines, all in one process, against a server without latency.
 
 ``python -m benchmarks.speed.loop`` prints the table and whether the wanted ratios hold; ``--check`` makes a ratio
 that does not hold an error. Medians of interleaved rounds, so that a busy moment hits all alike; on a machine
@@ -138,7 +138,7 @@ def imports(rounds: int, clock: str) -> dict[str, float]:
 
 
 def load_ext(clock: str = "wall") -> dict[str, Any]:
-    """What ``%load_ext`` costs in a fresh shell, in milliseconds, and which heavy packages it imports."""
+    """The milliseconds of ``%load_ext`` in a fresh shell, and the heavy packages that it imports."""
     code = _LOAD_EXT.format(clock="process_time" if clock == "cpu" else "perf_counter")
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""What a call by another program costs, and what it leaves behind: ``python -m benchmarks.speed.mcp``.
+"""The cost of a call by another program, and its leftovers: ``python -m benchmarks.speed.mcp``.
 
 A kernel that does nothing else serves a tool, and the official client calls it. ``--check`` fails if
 the median is 25 ms or more, or if threads, files or tasks are left after all calls.

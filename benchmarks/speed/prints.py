@@ -1,4 +1,4 @@
-"""What it costs when a tool prints 200,000 lines: ``python -m benchmarks.speed.prints``.
+"""The cost of a tool that prints 200,000 lines: ``python -m benchmarks.speed.prints``.
 
 CPU seconds of a kernel, the best of three rounds: of a cell that prints the lines, and of questions whose tool prints
 them, with `Agent.run` and with `%agent`. ``--check`` fails if a question takes more than twice as long as the cell.

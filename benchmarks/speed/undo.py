@@ -1,4 +1,4 @@
-"""What a transaction costs beside a deep copy, in one run: ``python -m benchmarks.speed.undo``.
+"""The cost of a transaction next to a deep copy, in one run: ``python -m benchmarks.speed.undo``.
 
 CPU time of the process, the best of several rounds; ratios to `copy.deepcopy` of the same namespace. Memory is
 what is still held after the namespace itself is freed, by the peak counters of the operating system.

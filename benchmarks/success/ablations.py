@@ -62,7 +62,7 @@ def ablated(names: Collection[str]) -> Iterator[None]:
 
 
 def label_of(without: Collection[str], *, bare: bool = False) -> str:
-    """What a run without those pieces is called."""
+    """The name of a run without those pieces."""
     pieces = "; ".join(f"{PIECES[name][0]} (`{name}`)" for name in without)
     return pieces or (
         "without constrained decoding and guards (`--bare`)" if bare else "everything"
@@ -131,7 +131,7 @@ def _no_thought() -> Iterable[AbstractContextManager[Any]]:
     step = text_protocol.TextProtocol.step
 
     def without(self: Any, given: Any) -> list[Json]:
-        """What was written goes back as it was: also in replies that were rejected."""
+        """Send the model's text back as it was, also in replies that were rejected."""
         return [
             {**each, "content": said.sub("", each["content"])}
             if isinstance(each["content"], str)

@@ -1,4 +1,4 @@
-"""What the same agent is without its help for small models: the row to compare with.
+"""The same agent without its help for small models: the row to compare with.
 
 Law of this file: it takes things away and adds nothing. The loop, the prompt and the tools stay as they are.
 """

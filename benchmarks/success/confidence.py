@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def _replies(texts: Any, labels: Any, found: Any, threshold: float) -> Iterator[tuple[str, Any]]:
-    """What the second model replies: the labels of the rows that come to it."""
+    """The second model's replies: the labels of the rows that come to it."""
     for text, each in zip(texts, found, strict=True):
         if each["confidence"] is None or each["confidence"] < threshold:
             yield ("final_answer", labels[text])

@@ -133,7 +133,7 @@ CELLS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `%agent_fix` made of a failing cell."""
+    """The result of `%agent_fix` for a failing cell."""
 
     answer: str
     cell: str

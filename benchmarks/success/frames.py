@@ -179,7 +179,7 @@ _spent: list[float] = []
 
 @dataclass
 class Result:
-    """What came of one question."""
+    """The result of one question."""
 
     id: str
     level: str

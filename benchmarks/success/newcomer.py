@@ -227,7 +227,7 @@ def is_right(answer: str, expected: Any) -> bool:
 
 
 def asked(table: str, question: str, expected: Any, model: Any) -> dict[str, Any]:
-    """What becomes of a question."""
+    """The result of a question."""
     agent = Agent([], model=model, namespace={table: tables()[table].copy()})
     try:
         run = agent.run(f"{question} (table: {table})", progress=False)

@@ -223,7 +223,7 @@ class Counted:
 
 @dataclass
 class Measured:
-    """What a way of asking gave.
+    """The measurements of a way of asking.
 
     Attributes:
         table, way: Which table, and how it was asked.

@@ -161,7 +161,7 @@ def setting(asked: Asked) -> tuple[list[Callable[..., Any]], dict[str, Any]]:
 
 
 def outcome(asked: Asked, model: Any) -> dict[str, Any]:
-    """What becomes of a message."""
+    """The outcome of a message."""
     tools, variables = setting(asked)
     agent = Agent(tools, model=model, namespace=variables)
     try:

@@ -59,7 +59,7 @@ def as_json(results: Sequence[Result], facts: dict[str, Any], *, transcripts: bo
 
 
 def compared(before: Sequence[dict[str, Any]], after: Sequence[Result]) -> str:
-    """What changed task by task since an earlier run: a sum alone hides as much as it says."""
+    """The changes task by task since an earlier run: a sum alone hides as much as it says."""
     was = {row["name"]: row["solved"] for row in before}
     gained = [each.name for each in after if each.solved and was.get(each.name) is False]
     lost = [each.name for each in after if not each.solved and was.get(each.name)]

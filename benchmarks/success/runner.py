@@ -39,7 +39,7 @@ class Settings:
 
 @dataclass(slots=True)
 class Result:
-    """What came of one task.
+    """The result of one task.
 
     Attributes:
         fault: Why it is not solved; empty where it is.

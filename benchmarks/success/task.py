@@ -1,4 +1,4 @@
-"""What a task is: a scene with tools and questions, a check of what came of it, and proof that it can be solved.
+"""A task: a scene with tools and questions, a check of the result, and proof that it can be solved.
 
 Law of this file: values only. It knows no model and runs nothing.
 """
@@ -34,7 +34,7 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What came of a scene: one run for each question, in order."""
+    """The result of a scene: one run for each question, in order."""
 
     runs: Sequence[Run]
     names: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a person sees of a map that has ended."""
+"""The summary of a map that has ended, for a person."""
 
 from __future__ import annotations
 

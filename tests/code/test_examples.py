@@ -33,7 +33,7 @@ UNPROVED = "needs your approval; run the code yourself"
 
 
 def shown(cell: dict[str, object]) -> str:
-    """What a cell put out, as text."""
+    """The output of a cell, as text."""
     return json.dumps(cell["outputs"])
 
 

@@ -20,7 +20,7 @@ MADE_UP = 987_001
 
 
 class Log:
-    """What a tool changes in place."""
+    """An object that a tool changes in place."""
 
     def __init__(self) -> None:
         self.values: list[int] = []

@@ -1,4 +1,4 @@
-"""What the proof of a run compares, what it says where it fails, and what it never does."""
+"""The proof of a run: its comparisons, its words where it fails, and the acts that it never does."""
 
 from __future__ import annotations
 

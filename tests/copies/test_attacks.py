@@ -48,7 +48,7 @@ class _Attacker:
         self._copy: Copy | None = None
 
     def attack(self, code: str) -> str:
-        """What the copy says."""
+        """The copy's report."""
         if self._copy is None:
             self._copy = Copy(
                 self.world.names,

@@ -1,4 +1,4 @@
-"""What a copy hands back is equal to what it had, and nothing that it could send instead does harm."""
+"""Values from a copy equal those that it had, and nothing that it could send instead does harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is around a copy in a test of its lock: files, secrets, processes, sockets and shared objects, and what they are."""
+"""The surroundings of a copy in a test of its lock: files, secrets, processes, sockets, objects."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `promises.toml` holds.
+    """The content of `promises.toml`.
 
     Attributes:
         promises: All promises in the order of the file.
@@ -123,7 +123,7 @@ def causes() -> tuple[str, ...]:
 
 
 def running_answers() -> str:
-    """What a person types to run a call, as code in a list."""
+    """The replies of a person that run a call, as code in a list."""
     typed = (*(each.line for each in CHOICES), *_OTHER_WORDS)
     return listed(each for each in typed if read_answer(each)[0] in RUNNING)
 

@@ -1,4 +1,4 @@
-"""What the pages take from `archytas_nb/models/published.py`: the table of defaults, and names of models.
+"""Parts of the pages from `archytas_nb/models/published.py`: the table of defaults, and names.
 
 ``python -m tests.docs.published`` writes the generated part of `docs/endpoints.md` again: what follows
 ``<!-- published: defaults -->``, up to the next empty line.
@@ -123,7 +123,7 @@ def names_in(text: str) -> Iterator[Name]:
 
 
 def known(name: str, prefix: str | None = None) -> list[Published]:
-    """What is published of a name on a page."""
+    """The published facts about a name on a page."""
     plain = re.sub(r"[.-]gguf$", "", name.lower())
     file = plain.rpartition("/")[2]
     found = []

@@ -77,7 +77,7 @@ def _option(action: argparse.Action) -> str:
 
 
 def help_of(action: argparse.Action) -> str:
-    """What an option is for, as argparse formats it."""
+    """The help of an option, as argparse formats it."""
     return (action.help or "") % vars(action)
 
 

@@ -1,4 +1,4 @@
-"""What stands in the blocks of ``docs/what-the-model-sees.md``: made by the code that sends it.
+"""The blocks of ``docs/what-the-model-sees.md``, made by the code that sends them.
 
 ``python -m tests.docs.seen`` writes the blocks again; those of tables of pyarrow and duckdb only where
 these libraries are installed (``pip install pyarrow duckdb``).
@@ -72,7 +72,7 @@ def mean_mass(penguins: pd.DataFrame, species: str = "Gentoo", *, digits: int = 
 
 
 def looking() -> dict[str, str]:
-    """What a model reads of the variables: the question with its digest, and the two tools."""
+    """The text for a model about variables: the question with its digest, and the two tools."""
     names = ["Biscoe", "Dream", "Torgersen"]
     penguins = pd.DataFrame({"species": ["Gentoo"] * 2 + ["Adelie"], "island": names})
     namespace = {
@@ -99,7 +99,7 @@ def looking() -> dict[str, str]:
 
 
 def tables() -> str:
-    """What a model reads of tables of every kind: below a question, and from `look`."""
+    """The texts for a model about tables of every kind: below a question, and from `look`."""
     days = pd.to_datetime(["2024-03-01", "2024-03-02"])
     data = {"species": ["Gentoo", "Adelie"], "mass": [5000.5, None]}
     plain = pd.DataFrame(data)
@@ -123,7 +123,7 @@ def tables() -> str:
 
 
 def read_of(name: str, value: Any) -> str:
-    """What a model reads of one table."""
+    """The text for a model about one table."""
     [_, look] = look_tools()
     shown = [shorter(card(name, value))]
     for what in ("describe", "head"):

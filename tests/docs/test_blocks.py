@@ -56,7 +56,7 @@ class Block:
 
     @property
     def replies(self) -> list[Say]:
-        """What the model replies; one text where nothing else is said."""
+        """The model's replies; one text where the comment says nothing else."""
         given = json.loads(self.mark.removeprefix("replies: ")) if self.mark else ["Done."]
         return [Say(each) if isinstance(each, str) else Say(calls=(tuple(each),)) for each in given]
 

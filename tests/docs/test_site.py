@@ -82,7 +82,7 @@ def test_nothing_is_loaded_from_other_hosts(site: Path) -> None:
 
 
 def exported() -> set[str]:
-    """What a user may import: the names of the package, and of `archytas_nb.testing`."""
+    """The names that a user may import, of the package and of `archytas_nb.testing`."""
     named = {f"archytas_nb.{name}" for name in archytas_nb.__all__ if "_extension" not in name}
     here = {
         name
@@ -94,7 +94,7 @@ def exported() -> set[str]:
 
 @pytest.fixture(scope="module")
 def described(site: Path) -> dict[str, Any]:
-    """What the page of the Python API describes: functions, classes and members, by their paths."""
+    """The paths of the functions, classes and members that the page of the Python API describes."""
     page = page_of(site, ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     paths = set(re.findall(r'<dt [^>]*id="(archytas_nb\.[\w.]+)"', page))
     # A field of a dataclass is no attribute of its class.

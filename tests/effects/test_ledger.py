@@ -1,4 +1,4 @@
-"""What calls do to files is seen, told and undone, whatever they do it with."""
+"""Effects of calls on files are seen, told and undone, whatever causes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person reads of effects: a line for each thing that was done."""
+"""The lines about effects, for a person: one for each thing that was done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What endpoints do to a conversation, and that it survives all of it.
+"""Conversations survive everything that endpoints do to them.
 
 Each fault is played by a real server in both protocols, streamed and not. After each, the next question must be
 answered over a history that a strict server accepts, and the key must not be found anywhere.

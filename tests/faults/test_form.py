@@ -1,4 +1,4 @@
-"""What an endpoint does not take, in a request or at this length, and what is done about it."""
+"""Requests that an endpoint refuses, for their form or length, are sent in another form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models write and tools raise, and that the conversation survives it."""
+"""Conversations survive everything that models write and tools raise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a question says of the notebook, and the tools with which a model looks at variables."""
+"""The description of the notebook in a question, and the tools that show variables to a model."""
 
 from __future__ import annotations
 

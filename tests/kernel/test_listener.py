@@ -1,4 +1,4 @@
-"""What listens bounds what others can take of the process, and says whether it is open."""
+"""A listener bounds how much of the process others can use, and says whether it is open."""
 
 from __future__ import annotations
 

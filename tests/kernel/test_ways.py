@@ -92,7 +92,7 @@ def len_of(text: str) -> int:
 
 
 def tried(way: Way, offer: str, pools: Names) -> list[str]:
-    """What is wrong with a way; raises what the person's own call raises."""
+    """The fault of a way; raises the error of the person's own call."""
     faults = []
     names = namespace(pools)
     ran = names["ran"]

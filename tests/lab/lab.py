@@ -238,7 +238,7 @@ class Lab:
         return f"{self._url}/{page}?token={self._token}&reset"
 
     def saved(self, notebook: str) -> dict[str, Any]:
-        """What is in the file."""
+        """The content of the file."""
         data: dict[str, Any] = json.loads((self.work / notebook).read_text(encoding="utf-8"))
         return data
 
@@ -304,7 +304,7 @@ class Desk:
         self.page.keyboard.type(text)
 
     def source(self, index: int) -> str:
-        """What is written in a cell."""
+        """The source of a cell."""
         return str(self.page.evaluate(f"{_CONTENT}.widgets[{index}].model.sharedModel.source"))
 
     def interrupt(self) -> None:
@@ -412,7 +412,7 @@ class Desk:
         return found
 
     def text(self, index: int) -> str:
-        """What a person reads below a cell."""
+        """The text below a cell."""
         self.look_at(index)
         area = self.page.locator(".jp-Notebook .jp-Cell").nth(index).locator(".jp-Cell-outputArea")
         return re.sub(r"\s+", " ", area.inner_text())

@@ -26,7 +26,7 @@ STATIC = {"text/plain", "text/markdown", "text/html"}
 
 
 def bundles(outputs: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """What is displayed, by media type, as the file has it; not what the widgets leave, which is empty."""
+    """The displays by media type, as in the file, without the empty ones that widgets leave."""
     return [
         {kind: "".join(text) for kind, text in output["data"].items()}
         for output in outputs
@@ -353,7 +353,7 @@ def test_a_map_shows_its_progress_and_goes_on_after_an_interrupt(lab: Lab, sit: 
 
 
 def test_a_formula_is_typeset_and_one_that_would_be_a_link_is_not(sit: Any) -> None:
-    """What stands between dollar signs is drawn by the page, but for what may do more than be drawn."""
+    """The page draws everything between dollar signs, unless it may do more than be drawn."""
     desk = sit("formula.ipynb")
     for cell in range(3):
         desk.run_cell(cell)
@@ -396,7 +396,7 @@ def test_five_megabytes_and_three_hundred_steps_do_not_freeze_the_page(lab: Lab,
 def test_an_untrusted_notebook_keeps_its_rules_can_be_read_and_shows_no_result_twice(
     lab: Lab, sit: Any
 ) -> None:
-    """What another person sent is sanitised: no style sheet, no variables, some of the inline styles."""
+    """A notebook of another person is sanitised: no style sheet, no variables, few inline styles."""
     data, metadata = bundle(fold(*SAMPLES["recovered"]))
     output = nbformat.v4.new_output("display_data", data, metadata=metadata)
     cell = nbformat.v4.new_code_cell("", outputs=[output])

@@ -1,4 +1,4 @@
-"""What a person decided, in words: with who has decided it, and as what a recording has."""
+"""The decision of a person, in words: with who has decided it, and as a recording has it."""
 
 from __future__ import annotations
 

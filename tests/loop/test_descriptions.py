@@ -1,4 +1,4 @@
-"""What a model knows of the notebook: also of what is left out of a long conversation."""
+"""The model's knowledge of the notebook, also where a long conversation is shortened."""
 
 from __future__ import annotations
 

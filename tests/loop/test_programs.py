@@ -127,7 +127,7 @@ class Drive:
 
     @property
     def told(self) -> str:
-        """What the model was told last."""
+        """The last message to the model."""
         return str(self.asked[-1].messages[-1]["content"])
 
 
@@ -212,7 +212,7 @@ def test_after_a_tool_that_may_repeat_the_other_calls_are_not_made_twice() -> No
 
 @given(st.lists(st.sampled_from(["look(a=1)", "put(a=1)", "look(a=2)"]), max_size=8))
 def test_a_program_that_is_written_again_gets_the_same_results(calls: list[str]) -> None:
-    """What a call returns may depend on the calls before it, as of a counter."""
+    """The result of a call may depend on the calls before it, as of a counter."""
     count = iter(range(1000))
     values = f"values = [{', '.join(calls)}]"
     drive = Drive(

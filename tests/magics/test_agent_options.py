@@ -56,7 +56,7 @@ Ask = Callable[..., Any]
 
 
 def costs_in(ask: Any) -> dict[str, list[str]]:
-    """What the notes of the history say that questions cost, by what the sum is of."""
+    """The costs in the notes of the history, by the name of each sum."""
     notes = ask("agent_history").notes
     found = [note.split(": ") for note in notes if "USD" in note]
     return {scope: cost.split(", ") for scope, cost in found}

@@ -462,7 +462,7 @@ class World:
         return f"```python\n{begin}" + "\n".join(chosen) + "\nshow(n)\n```"
 
     def plays(self, protocol: str) -> list[Play]:
-        """What the server does in one question: replies, and what goes wrong."""
+        """The server's acts in one question: replies and failures."""
         plays: list[Play] = []
         for _ in range(self.random.randint(1, 4)):
             plays.append(self._play(protocol))

@@ -46,14 +46,14 @@ def script(shell: InteractiveShell, *statements: str, answer: str = "ok") -> Scr
 
 
 def state(names: dict[str, Any]) -> dict[str, str]:
-    """What the variables show, and which of them are one object."""
+    """The values of the variables, and which of them are one object."""
     found = {name: repr(names[name]) for name in NAMES if name in names}
     same = [f"{x}{y}" for x in found for y in found if x < y and names[x] is names[y]]
     return {**found, "same": str([each for each in same if "c" not in each])}
 
 
 def after(*statements: str) -> dict[str, str]:
-    """What the variables show when only this was run."""
+    """The values of the variables when only this was run."""
     names: dict[str, Any] = {}
     for each in (BEGIN, *statements):
         exec(each, names)

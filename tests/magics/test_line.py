@@ -235,7 +235,7 @@ def busy(shell: InteractiveShell) -> InteractiveShell:
 
 
 def offered(shell: InteractiveShell, line: str) -> list[str]:
-    """What completing at the end of a line gives."""
+    """The completions at the end of a line."""
     with provisionalcompleter():
         return [each.text for each in shell.Completer.completions(line, len(line))]
 

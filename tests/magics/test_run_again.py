@@ -21,7 +21,7 @@ SHOWN = {"stream", "display_data", "update_display_data", "execute_result", "err
 
 
 def outputs(cell: Cell) -> list[dict[str, Any]]:
-    """What a cell shows, but for the number of its execution."""
+    """The outputs of a cell, without the number of its execution."""
     shown: list[dict[str, Any]] = []
     for each in cell.messages:
         content = each["content"]

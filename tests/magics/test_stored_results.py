@@ -55,7 +55,7 @@ def test_the_results_of_a_question_have_the_same_names_when_it_is_asked_again(
 
 
 def read_meanwhile(shell: InteractiveShell) -> list[Any]:
-    """What a tool finds in `load_1` while the question is asked again, before `load` is called."""
+    """The value of `load_1` for a tool while the question is asked again, before `load` is called."""
     seen: list[Any] = []
     shell.user_ns["seen"] = seen
     read = "def load_new() -> list[int]:\n    '''Load.'''\n    seen.append(load_1)\n    return [*load_1]"

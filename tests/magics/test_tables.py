@@ -21,7 +21,7 @@ ships = pd.DataFrame({"Depth (m)": [2.0, 4.0, 6.0], "port": ["Kiel", "Husum", "K
 
 
 def text_of(cell: Cell) -> str:
-    """What a cell shows of a run, as text."""
+    """The text that a cell shows of a run."""
     return cell.result + "".join(str(each) for each in cell.displayed)
 
 

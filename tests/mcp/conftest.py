@@ -69,7 +69,7 @@ class Served:
     token: str
 
     def talk(self, work: Callable[[Client], Awaitable[Any]], **options: Any) -> Any:
-        """What a coroutine of a client returns."""
+        """The result of a client's coroutine."""
 
         async def talk() -> Any:
             headers = {"Authorization": f"Bearer {self.token}"}
@@ -86,7 +86,7 @@ class Served:
         return self.kernel.run(expression).result
 
     def shown(self, text: str) -> str:
-        """What is shown below the cell that serves, as soon as this text is in it."""
+        """The output of the cell that serves, as soon as it contains this text."""
         while True:
             message = self.kernel.client.get_iopub_msg(timeout=60)
             if message["msg_type"] == "update_display_data":

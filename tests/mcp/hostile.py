@@ -70,7 +70,7 @@ def _result(name: str) -> Any:
 
 
 def answer(message: dict[str, Any]) -> bytes | None:
-    """What is answered; None for nothing."""
+    """The answer; None for none."""
     call = message.get("id")
     method = message.get("method")
     name = ""

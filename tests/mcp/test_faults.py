@@ -1,4 +1,4 @@
-"""What servers and the machine can do to a notebook: it is told, and costs the person nothing."""
+"""Faults of servers and the machine are told, and cost the person nothing."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_a_hostile_peer_holds_up_no_cell_and_leaves_nothing(tmp_path: Path) -> N
         chat = json.loads(file.read_text())
 
         def attacked(seconds: float, seed: int) -> tuple[Counter[str], list[tuple[float, float]]]:
-            """What the peer has done, and how long cells took here and in a kernel that nobody attacks."""
+            """The peer's acts, and the times of cells here and in a kernel that nobody attacks."""
             with ExitStack() as stack:
                 serving = stack.enter_context(
                     subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What a server sends is taken piece by piece: the good is there, the rest is left out and named."""
+"""Messages of a server are taken piece by piece: good ones remain, the rest is named."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def message(**content: Any) -> bytes:
 
 
 def valid(method: str, made: Any) -> None:
-    """What the library reads can be read by it in each version of the protocol."""
+    """A message for the library is valid in each version of the protocol."""
     assert fault(made, 200) is None
     types.jsonrpc_message_adapter.validate_python(made, by_name=False)
     for version in KNOWN_PROTOCOL_VERSIONS:

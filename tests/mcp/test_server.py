@@ -277,7 +277,7 @@ def test_requests_of_others_are_rejected(
 
 
 def handshake(served: Served, http: httpx2.Client, version: str) -> dict[str, Any]:
-    """What the server answers to a program that begins with a version of the protocol."""
+    """The server's answer to a program that begins with a version of the protocol."""
     http.headers |= {
         "Authorization": f"Bearer {served.token}",
         "Accept": "application/json, text/event-stream",
@@ -361,7 +361,7 @@ def test_a_tool_has_its_own_timeout(served: Served, wait: str) -> None:
 
 
 def over_stdio(runtime: str, work: Callable[[Client], Awaitable[Any]]) -> Any:
-    """What a coroutine of a client of the bridge returns."""
+    """The result of a coroutine of the bridge's client."""
     parameters = StdioServerParameters(
         command=sys.executable,
         args=["-m", "archytas_nb", "mcp"],

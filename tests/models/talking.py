@@ -18,7 +18,7 @@ def told(server: Server, **settings: Any) -> OpenAIModel:
 
 
 def complete(model: RemoteModel, **ask: Any) -> tuple[list[Delta | Notice], ModelReply]:
-    """What is seen on the way to a reply, and the reply."""
+    """The events on the way to a reply, and the reply."""
     flow, seen = model.complete(AskModel(1, ask.pop("messages", HELLO), **ask)), []
     while True:
         try:

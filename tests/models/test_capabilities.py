@@ -153,7 +153,7 @@ def fault(
 
 
 def plays(*outcomes: ModelError | ModelReply) -> tuple[list[Any], Any]:
-    """What the forms were, and something that asks once and plays these outcomes in order."""
+    """The forms of requests, and a model that plays these outcomes in order."""
     seen: list[Any] = []
     left = iter(outcomes)
 

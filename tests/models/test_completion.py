@@ -160,7 +160,7 @@ _EVENTS = st.one_of(
 def test_events_of_a_known_form_are_read_like_any_other(
     events: list[Any], separators: tuple[str, str], is_ascii: bool, is_whole: bool
 ) -> None:
-    """What is read by its form is what the whole JSON says, with the same end or error."""
+    """Reading an event by its form gives the same result, end or error as reading all of its JSON."""
     lines = [
         each
         if isinstance(each, str)

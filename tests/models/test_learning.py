@@ -1,4 +1,4 @@
-"""What is found out about endpoints over real HTTP: what they refuse, and how their models call tools."""
+"""Facts found out about endpoints over real HTTP: refusals, and how their models call tools."""
 
 from __future__ import annotations
 

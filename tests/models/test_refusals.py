@@ -1,4 +1,4 @@
-"""What servers write when they reject a request, and the errors that are raised for it."""
+"""The errors for the texts with which servers reject requests."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def forked(
 
 
 class Forked:
-    """What jupyter_client and the tests need of a `Popen`, for a process that is no child."""
+    """The parts of a `Popen` that jupyter_client and the tests need, for a process that is no child."""
 
     stdin = stdout = stderr = None
 

@@ -31,7 +31,7 @@ CELLS = ("%load_ext archytas_nb", ONE, "%agent What is it?")
 
 @dataclass
 class Done:
-    """What came of a command."""
+    """The result of a command."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""What a user's own tests get: a scripted model, and a recorded one with its cassette beside the test."""
+"""Fixtures for tests of users: a scripted model, and a recorded one with a cassette next to the test."""
 
 from __future__ import annotations
 

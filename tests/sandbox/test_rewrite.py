@@ -1,4 +1,4 @@
-"""What the sandbox lacks is rewritten without a change of values, calls or lines."""
+"""Python that the sandbox lacks is rewritten without a change of values, calls or lines."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def any_of(annotation: Any) -> Tool:
 
 
 def received(annotation: Any, value: Any, namespace: dict[str, Any] | None = None) -> Any:
-    """What a function receives for a value that a program gives to it."""
+    """The object that a function receives for a value of a program."""
     variables = {} if namespace is None else namespace
     handles = Handles(variables)
     tool = any_of(annotation)

@@ -58,7 +58,7 @@ class _CapturedByAnthropic(_Captured, AnthropicExchange):
 
 
 class Work:
-    """What both servers have in common.
+    """The common parts of both servers.
 
     Attributes:
         fate: What becomes of each request.

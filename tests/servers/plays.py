@@ -1,4 +1,4 @@
-"""What a server may do with one request: answer it, or go wrong in one of the ways that are seen in the field.
+"""The acts of a server with one request: it answers, or fails in a way that is seen in the field.
 
 A play is a value with a method ``play``; it is handed the `Exchange` and writes to the connection as it likes.
 """

@@ -34,7 +34,7 @@ _TYPES: dict[str, Any] = {
 
 
 class Responses:
-    """What the API of one server knows: the items that it has sent.
+    """The state of a server's API: the items that it has sent.
 
     Attributes:
         issued: The items of its replies, in order.

@@ -1,4 +1,4 @@
-"""What OpenAI refuses in a request, and in which words: the judge of every history that we send."""
+"""OpenAI's refusals of requests, in its words: the judge of every history that we send."""
 
 from __future__ import annotations
 

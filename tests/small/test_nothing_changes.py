@@ -81,7 +81,7 @@ def variables() -> dict[str, Any]:
 
 
 def contents(namespace: dict[str, Any]) -> dict[str, Any]:
-    """What can be told of everything that a program could change."""
+    """The observable state of everything that a program could change."""
     files = {each.name: each.is_file() and each.read_text() for each in Path().iterdir()}
     options = pd.get_option("display.max_rows")
     attributes = [*namespace["ships"].attrs, namespace["series"].name, Harbour.berths]

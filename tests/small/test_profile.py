@@ -1,4 +1,4 @@
-"""What a model is to a run: a small one is offered less, and replies in fewer tokens."""
+"""The profile of a model: a small one is offered less, and replies in fewer tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model may reasonably send is taken, the rest is refused with every fault at once."""
+"""Reasonable arguments of a model are accepted, others refused with all their faults."""
 
 from __future__ import annotations
 

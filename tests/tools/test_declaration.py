@@ -119,7 +119,7 @@ def parsed(text: str) -> ast.Module:
 
 
 def stub(tool: Tool) -> str:
-    """What the type checker reads of one tool."""
+    """The declaration of one tool for the type checker."""
     return stubs([tool]).removeprefix(stubs([]))
 
 

@@ -1,4 +1,4 @@
-"""What a model reads of each shape of function: the text and both levels of the schema.
+"""The description of each shape of function for a model: the text and both levels of the schema.
 
 ``ARCHYTAS_GOLDEN=write pytest tests/tools/test_golden.py`` writes the files; read the diff before you commit
 it.

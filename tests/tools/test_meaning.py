@@ -1,4 +1,4 @@
-"""What annotations stand for: generated ones, and those that once had no end or no meaning."""
+"""The meaning of annotations: generated ones, and those that once had no end or no meaning."""
 
 import enum
 import functools
@@ -39,7 +39,7 @@ def taking(annotation: Any, *default: Any, name: str = "f") -> Any:
 
 
 def defined(source: str, name: str = "f") -> Any:
-    """What a cell defines."""
+    """The definitions of a cell."""
     cell = types.ModuleType("cell_of_a_test")
     sys.modules[cell.__name__] = cell  # where the names in its strings are looked up
     exec(source, cell.__dict__)

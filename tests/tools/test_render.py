@@ -1,4 +1,4 @@
-"""What a model reads of values and exceptions: bounded and deterministic."""
+"""The texts of values and exceptions for a model are bounded and deterministic."""
 
 from __future__ import annotations
 

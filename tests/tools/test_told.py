@@ -1,4 +1,4 @@
-"""What a model is told of any table is whole, agrees with the table, and is the same whatever is displayed."""
+"""The text about any table is whole, agrees with the table, and is the same for any display."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def in_order(lines: list[str], names: list[str], table: Any) -> list[str]:
 
 
 def check(frame: Any) -> None:
-    """What is told of a table agrees with the table."""
+    """Check that the text about a table agrees with the table."""
     table = table_of(frame)
     assert table is not None
     digest, statistics, shown = told(frame)

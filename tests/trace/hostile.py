@@ -1,4 +1,4 @@
-"""What a hostile model or tool may write, all places it can write to, and a check for what runs."""
+"""Texts of a hostile model or tool, all places for them, and a check that none of them runs."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def own_sheets() -> tuple[str, ...]:
 
 
 def faults_of(page: str) -> list[str]:
-    """What is wrong with a piece of HTML; empty where it is harmless and well formed."""
+    """The faults of a piece of HTML; empty where it is harmless and well formed."""
     page.encode("utf-8")
     parser = _Faults()
     for constant in own_sheets():

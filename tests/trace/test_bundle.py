@@ -159,7 +159,7 @@ def test_on_paper_what_is_folded_stays_so_and_nothing_is_cut(
 
 
 def test_a_kernel_that_dies_leaves_a_text_that_says_so(tmp_path: Path) -> None:
-    """What a front end has at that moment is a static output, which every converter can show."""
+    """A front end has a static output at that moment, which every converter can show."""
     with live_kernel(tmp_path) as kernel:
         for cell in (
             "%load_ext archytas_nb",

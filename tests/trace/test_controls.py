@@ -1,4 +1,4 @@
-"""What a person decides with controls: the same line, record and replay as if it were typed."""
+"""Decisions with controls give the same line, record and replay as typed ones."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def ask(path: Path, person: Any, monkeypatch: pytest.MonkeyPatch, mode: Any = "r
 
 
 def story(run: Run) -> list[str]:
-    """What was decided and happened."""
+    """The decisions and events."""
     told = [f"{outcome.status} {outcome.decision}: {outcome.text}" for _, outcome in run.calls]
     return [run.status, *told]
 
 
 def without_times(cassette: Path) -> str:
-    """What is recorded, but for how long the person took."""
+    """The record, without how long the person took."""
     return re.sub(r', "seconds": \d+\.0(?=})', "", cassette.read_text())
 
 

@@ -37,7 +37,7 @@ def words(page: str) -> str:
 
 
 def without_struck(page: str) -> str:
-    """What a page says is current."""
+    """The text of a page without struck parts."""
     return words(STRUCK.sub("", page))
 
 

@@ -384,7 +384,7 @@ def test_a_program_is_shown_while_it_is_written() -> None:
 
 
 def test_the_lines_of_a_program_appear_one_after_another() -> None:
-    """What was run with its values, what waits for the end of its block, and the line as it comes."""
+    """Executed lines with values, lines that wait for the end of a block, and the line as it comes."""
     question, events = SAMPLES["lines"]
     view = fold(question, [])
     activity = Activity()
@@ -573,7 +573,7 @@ def test_a_live_run_ends_as_a_static_display(kernel: BlockingKernelClient) -> No
 
 
 def _parts_of(messages: list[dict[str, Any]], live: dict[str, Any]) -> set[str]:
-    """What a page that is opened again needs of a finished run: a box, the page in it, how they look."""
+    """The parts of a finished run for a page that is opened again: a box, the page in it, its looks."""
     states: dict[str, Any] = {}
     for each in messages:
         content = each["content"]
@@ -617,7 +617,7 @@ def test_a_page_that_is_opened_again_shows_that_a_run_was_undone(
 
 
 def test_live_and_headless_leave_the_same_output(kernel: BlockingKernelClient) -> None:
-    """What is saved of a run does not tell whether anybody watched."""
+    """The saved output does not tell whether anybody watched."""
     live = of_type(run(kernel, "view = show(*SAMPLES['rich'])"), "update_display_data")
     headless = of_type(
         run(kernel, "view = show(*SAMPLES['rich'])", allow_stdin=False), "display_data"
@@ -678,7 +678,7 @@ def measure(n: int) -> int:
 
 @dataclass
 class Traffic:
-    """What one cell sent.
+    """The messages of one cell.
 
     Attributes:
         size: Bytes of all frames, as they came over the socket.

@@ -37,7 +37,7 @@ class Tty(io.StringIO):
 
 
 def shown(events: list[Event], columns: int, *, console: bool = False) -> str:
-    """What a terminal of a width is sent of a run."""
+    """The output for a terminal of a width."""
     stream = Tty()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", stream)

@@ -1,4 +1,4 @@
-"""What remains of a widget when a run has ended: the text of one that only shows something."""
+"""The rest of a widget when a run has ended: the text of one that only shows something."""
 
 from __future__ import annotations
 

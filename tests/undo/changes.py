@@ -389,7 +389,7 @@ def defined(make: str, place: str, imports: str = IMPORTS) -> Names:
 
 
 def state(value: Any) -> Any:
-    """What tells the state of an object, without this package: its pickle, or else what it shows and has."""
+    """The state of an object, without this package: its pickle, or else its repr and attributes."""
     if issubclass(type(value), (pd.DataFrame, pd.Series, pl.DataFrame, pl.Series)):
         return _of_table(value)
     if type(value) is set:
@@ -490,7 +490,7 @@ def _of_function(value: Any) -> Any:
 
 
 def judged(make: str, change: str, place: str, way: str, imports: str = IMPORTS) -> Verdict:
-    """What becomes of a change: see `Verdict`."""
+    """The verdict about a change: see `Verdict`."""
     names = defined(make, place, imports)
     take = PLACES[place][1]
     body = "\n".join(f"    {line}" for line in change.split("\n"))

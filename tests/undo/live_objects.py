@@ -22,7 +22,7 @@ Change = Callable[[Any, Random], Any]
 
 
 def fingerprint(value: Any) -> Hashable:
-    """What tells the content of an object, and of all inside it, from any other content."""
+    """A fingerprint that tells the content of an object, and of all inside it, from any other."""
     found: list[Hashable] = []
     todo, seen = [value], set[int]()
     while todo:
@@ -277,4 +277,4 @@ KINDS: dict[str, tuple[Callable[[], Any], list[Change]]] = {
 
 
 class Other:
-    """What an object's class is changed to."""
+    """A class for an object whose class is changed."""

@@ -1,4 +1,4 @@
-"""What is noted of what calls read, whatever becomes of it later."""
+"""The reads of calls are noted, whatever happens to the objects later."""
 
 from __future__ import annotations
 

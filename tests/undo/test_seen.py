@@ -1,4 +1,4 @@
-"""What a person sees of a changed table: a new order of its rows, or each of a few values."""
+"""The change of a table, for a person: a new order of its rows, or each of a few values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from archytas_nb.undo.transaction import Transaction
 
 
 def seen(before: Any, code: str) -> tuple[str, ...]:
-    """What is seen of the change that code makes to ``df``."""
+    """The description of the change that code makes to ``df``."""
     names = {"df": before}
     with Transaction(None, names, 10**8) as watched:
         exec(code, names)

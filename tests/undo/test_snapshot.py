@@ -1,4 +1,4 @@
-"""What a snapshot sees of changes, and that it puts them back into the same objects."""
+"""A snapshot sees changes, and restores the old content of the same objects."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ BY_TYPE: dict[Any, Any] = {
 
 
 def _inside(value: Any) -> Any:
-    """What is in an object, as a list or a dict."""
+    """The content of an object, as a list or a dict."""
     for kinds, read in BY_TYPE.items():
         if isinstance(value, kinds):
             return read(value)
@@ -201,7 +201,7 @@ def _inside(value: Any) -> Any:
 
 
 def dump(value: Any, seen: tuple[int, ...] = ()) -> str:
-    """What an object shows, as text; read without this package."""
+    """The text of an object; read without this package."""
     if id(value) in seen:
         return "…"
     if len(seen) > 20 or isinstance(value, (int, float, str, bytes, type(None), bytearray)):

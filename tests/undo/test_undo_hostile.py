@@ -33,7 +33,7 @@ Names = dict[Any, Any]
 
 
 class Fault(BaseException):
-    """What the objects here raise."""
+    """The error that the objects here raise."""
 
 
 class UnhashableType(type):

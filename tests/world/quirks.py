@@ -1,4 +1,4 @@
-"""What an endpoint may refuse, and in which words and wrappers it says so."""
+"""Features that an endpoint may refuse, and the words and wrappers in which it says so."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def add(a: int, b: int) -> int:
 
 
 def returned(server: Server) -> list[Any]:
-    """What the last request has of each reply."""
+    """The parts of each reply in the last request."""
     said = [m for m in server.chats[-1].body["messages"] if m["role"] == "assistant"]
     calls = [call.get("extra_content") for m in said for call in m.get("tool_calls", ())]
     return [*(each.get("reasoning_details") for each in said), *calls]

@@ -29,7 +29,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent: a status, headers and bytes."""
+    """An answer to a request: a status, headers and bytes."""
 
     status: int
     data: bytes
@@ -63,7 +63,7 @@ class Quirk:
         return usage
 
     def answer(self, answer: Answer, body: Body) -> Answer:
-        """What is sent, changed."""
+        """The answer, changed."""
         return answer
 
 

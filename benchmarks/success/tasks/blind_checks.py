@@ -60,7 +60,7 @@ def refuses(done: Finished, asked: Iterable[float] = ()) -> str:
 
 
 def bare(said: object, *leading: str) -> str:
-    """What is named, without quotes and without a noun before it, such as the tank of "tank 3-B"."""
+    """The name of a thing, without quotes and a noun before it, such as "3-B" of "tank 3-B"."""
     text = str(said).strip(" \"'«»“”„「」")
     for word in leading:
         if text.lower().startswith(word.lower()):

@@ -1,4 +1,4 @@
-"""What it costs to define a tool, beside the baseline: pydantic's adapters for the same four types, without a tool.
+"""The cost of defining a tool, next to the baseline: pydantic's adapters for the same four types, without a tool.
 
 Nothing is asserted about time: ``pytest tests/benchmarks/speed --benchmark-only`` shows the ratio. A round defines
 1,000 different functions, so milliseconds in the table are microseconds a tool.

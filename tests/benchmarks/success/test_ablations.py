@@ -46,7 +46,7 @@ def count(thing: str, unit: Literal["kg", "crate"] = "kg") -> int:
 
 
 def requests() -> list[AskModel]:
-    """What a small model is asked that names a thing wrongly, repeats itself and makes up a number."""
+    """The requests to a small model that names a thing wrongly, repeats itself and makes up a number."""
     calls = [("count", {"thing": each}) for each in ("pear", "pears", "pears", "apples", "pears")]
     model = Small(
         *calls, *[("final_answer", "1234 pears.")] * 4
@@ -65,7 +65,7 @@ class Writer(Small):
 
 
 def of_programs() -> tuple[list[AskModel], int]:
-    """What it is asked that misspells a name and divides by zero, and how often the tool is called."""
+    """The requests to one that misspells a name and divides by zero, and the calls of the tool."""
     script = [
         "pears = count(thing='pears')",
         "apples = cuont(thing='apples')",

@@ -1,4 +1,4 @@
-"""What the benchmark of live proofs asks, and how it reads what is shown."""
+"""The questions of the benchmark of live proofs, and its reading of the outputs."""
 
 from __future__ import annotations
 

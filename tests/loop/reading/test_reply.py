@@ -1,4 +1,4 @@
-"""What counts as a call or an answer, and what the model is told."""
+"""Replies are read as calls or answers, and the model is told of faults."""
 
 from __future__ import annotations
 
