@@ -328,7 +328,7 @@ class Run(Generic[T_co]):
             for effect, why, is_kept in undo(effects, kept_files, force=force):
                 if is_kept:
                     yield ev.Kept(effect.shown, why)
-                elif not back:
+                elif effect.before is not None or not back:
                     yield ev.NotCovered(effect.shown, why)
 
     @property

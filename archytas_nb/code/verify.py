@@ -25,6 +25,7 @@ from archytas_nb.effects.ledger import (
     files_undone,
     joined,
     kept_files,
+    noted_in,
     undo,
     watched,
     working_folder,
@@ -194,6 +195,8 @@ def verify(
     if any(made.outcome.place for made in code.verbatim):
         return _verified_in_copy(code, recorded, later, from_now=from_now)
     done = _effects_of(recorded)
+    for each in done:
+        kept_files.keep(Path(each.target))  # the code will write there again
     with files_undone([each.target for each in done]):
         if not from_now:
             undo(done, kept_files)
@@ -235,6 +238,8 @@ def _with_files(proof: Proof, done: Sequence[Effect], now: Sequence[Effect]) -> 
         if before.is_same(after):
             equal += 1
             continue
+        with noted_in(None):
+            kept_files.keep(Path(each.target))
         tables = _tables(Path(each.target).suffix, before, after)
         if tables and fingerprint(tables[0]).digest == fingerprint(tables[1]).digest:
             equal += 1

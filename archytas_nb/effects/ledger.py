@@ -189,7 +189,7 @@ class Ledger:
                 if stat.S_ISLNK(found.st_mode):
                     self._suspected[Path(name)] = seen(Path(name))
             if self._text:
-                self._suspect(lambda name: os.path.basename(name) in self._text)  # noqa: PTH119
+                self._suspect(lambda name: _last(name) in self._text)
 
     def expect_others(self, text: str) -> None:
         """Look at the folders and keep what is there: another process may change it from now on.
@@ -201,7 +201,7 @@ class Ledger:
         self.met.has_run = True
         with noted_in(None), self._lock:
             self._look_first()
-            self._suspect(lambda name: os.path.basename(name) in text, alone=False)  # noqa: PTH119
+            self._suspect(lambda name: _last(name) in text, alone=False)
 
     def expect(self, path: Path) -> State:
         """Keep the state of a path that may change now; returns its state at the beginning."""
@@ -221,13 +221,14 @@ class Ledger:
             return self._store.hashed(self._suspected[path])
         if self._looked is None:
             return None
-        was = self._looked.get(str(path))
+        name = str(path)
+        was = self._looked.get(name)
         if was is not None:
             return state_of(was) if _is_changed(was, _stat(path)) else None
-        for folder in self._folders:
-            if path.is_relative_to(folder):
-                inside = path.relative_to(folder).parts[:-1]
-                return None if any(map(_is_hidden, inside)) or path == folder else MISSING
+        for folder in map(_with_separator, self._folders):
+            if name.startswith(folder):
+                inside = Path(name[len(folder) :]).parts[:-1]
+                return None if any(map(_is_hidden, inside)) else MISSING
         return None
 
     def expect_tree(self, path: Path) -> None:
@@ -247,13 +248,15 @@ class Ledger:
         """
         room = _MAX_ALL_SUSPECTED - sum(each.size for each in self._suspected.values())
         files = [
-            (not is_named(name), found.st_size, name)
+            (is_other, found.st_size, name)
             for name, found in (self._looked or {}).items()
-            if stat.S_ISREG(found.st_mode) and found.st_size <= _MAX_SUSPECTED
+            if stat.S_ISREG(found.st_mode)
+            and found.st_size <= _MAX_SUSPECTED
+            and not ((is_other := not is_named(name)) and alone)
         ]
-        for is_other, size, name in sorted(files):
+        for _, size, name in sorted(files):
             path = Path(name)
-            if (alone and is_other) or size > room:
+            if size > room:
                 break
             with self._lock:
                 is_known = path in self._before or path in self._suspected
@@ -405,9 +408,9 @@ class Ledger:
         """Compare the paths with their states before."""
         with self._lock:
             self._announced.clear()  # a frame keeps the variables of its function
-            after = {path: self._store.keep(path) for path in self._before}
+            after = {path: self._store.known(path) for path in self._before}
             links = {path for path, each in after.items() if each.what == "link"}
-            for path in after:
+            for path in after if links else ():
                 # The files that a link leads to have paths of their own.
                 if not links.isdisjoint(path.parents):
                     after[path] = MISSING
@@ -440,11 +443,12 @@ class Ledger:
         if after is None:
             return
         kept = {each.inode: each for each in self._before.values() if each.digest is not None}
-        changed = [name for name, was in before.items() if _is_changed(was, after.get(name))]
-        for name in sorted({*changed, *(after.keys() - before.keys())}):
+        changed = {name for name, was in before.items() if _is_changed(was, after.get(name))}
+        explained = map(str, self._before)
+        for name in sorted((changed | (after.keys() - before.keys())).difference(explained)):
             was = before.get(name)
             path = Path(name)
-            if path in self._before or _is_no_effect(path):
+            if _is_no_effect(path):
                 continue
             if path.suffix == ".ipynb" and not self.met.has_run:  # its front end has saved it
                 continue
@@ -454,7 +458,7 @@ class Ledger:
                 known = kept.get(was.st_ino) if stat.S_ISREG(was.st_mode) else None
                 suspected = self._suspected.get(path)
                 earlier = known or (suspected and self._store.hashed(suspected)) or state_of(was)
-            effect = _effect(path, earlier, self._store.keep(path))
+            effect = _effect(path, earlier, self._store.known(path))
             if effect is not None:
                 yield effect
 
@@ -513,7 +517,8 @@ def _undone(effect: Effect, store: Store, *, force: bool) -> Left | None:
     if not effect.can_be_undone:
         return Left(effect, "its earlier content was not kept")
     path = Path(effect.target)
-    now = store.keep(path)
+    with noted_in(None):  # the store is not an effect of a call that undoes another one
+        now = store.keep(path)
     if now.is_same(effect.before):  # an earlier undo got as far as this
         return None
     if not force and not now.is_same(effect.after):
@@ -634,8 +639,11 @@ def working_folder() -> tuple[Path, ...]:
 
 def entry_of(path: str | Path) -> Path:
     """The canonical path of a file: links of its folders are resolved, a link itself is not."""
-    name = os.path.abspath(path)  # noqa: PTH100 - it may be about the link
-    return Path(os.path.realpath(os.path.dirname(name)), os.path.basename(name))  # noqa: PTH119, PTH120
+    folder, name = os.path.split(path)
+    if name in ("", ".", ".."):
+        return Path(os.path.realpath(path))
+    # The working folder has no links.
+    return Path(os.path.realpath(folder) if folder else os.getcwd(), name)  # noqa: PTH109
 
 
 def shown_path(path: str) -> str:
@@ -669,6 +677,11 @@ def _look(all_folders: Iterable[Path], most: int) -> dict[str, os.stat_result] |
             if stat.S_ISDIR(known.st_mode) and not _is_hidden(entry.name):
                 folders.append(entry.path)
     return found
+
+
+def _last(name: str) -> str:
+    """The last part of a path."""
+    return name[name.rfind(os.sep) + 1 :]
 
 
 def _is_hidden(name: str) -> bool:
@@ -715,7 +728,10 @@ def _effect(path: Path, before: State, after: State) -> Effect | None:
 
 
 def _is_no_effect(path: Path) -> bool:
-    return str(path).startswith((*_NO_EFFECT, *_caches())) or "__pycache__" in path.parts
+    name = str(path)
+    if name.startswith((*_NO_EFFECT, *_caches())):
+        return True
+    return "__pycache__" in name and "__pycache__" in path.parts
 
 
 @cache
@@ -726,7 +742,12 @@ def _caches() -> tuple[str, ...]:
     given = [Path(each) for each in (own, sys.pycache_prefix) if each]
     found = (home / ".cache", home / "Library" / "Caches", *given)
     # One with a longer name is another folder.
-    return tuple(f"{each}{os.sep}" for each in found)
+    return tuple(map(_with_separator, found))
+
+
+def _with_separator(folder: Path) -> str:
+    """The beginning of all paths in a folder."""
+    return os.path.join(folder, "")  # noqa: PTH118
 
 
 def _bytes(size: int) -> str:
@@ -749,11 +770,11 @@ def _hook_once() -> None:
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
     # Frequent events that are not acts come first: an import raises thousands of events.
-    if event in _silent:
-        return
     if event == "open":
         if len(args) == 3 and type(args[2]) is int and not args[2] & WRITING:
             return
+    elif event in _silent:
+        return
     elif kind_of(event) is None and event != "sqlite3.connect":
         _silent.add(event)
         return
@@ -797,8 +818,8 @@ def _paths_of(event: str, args: tuple[Any, ...], act: Act | None) -> Iterator[Pa
         if isinstance(each, (str, bytes, os.PathLike)):
             own = entry_of(os.fsdecode(each))
             yield own
-            if own.is_symlink():
-                yield own.resolve()
+            if os.path.islink(own):  # noqa: PTH114 - it is called often
+                yield Path(os.path.realpath(own))  # which ends where links lead in a circle
 
 
 def _names_of(event: str, args: tuple[Any, ...], act: Act | None) -> Iterator[Any]:

@@ -7,7 +7,8 @@
     other       a device, a pipe or a socket: nothing is kept
 
 Contents are kept by their hash, so that equal ones are kept once. `dvc` and `git` keep files in the
-same way, but need a repository.
+same way, but need a repository. A file that nothing is about to change is its own copy: of it, only
+the hash is known.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class State:
         stamp: Changes whenever the file is written: its time, its number and its size.
         rights: The permission bits of its mode.
         leads_to: The target of a link.
-        digest: The hash under which its content is kept; None if it is not kept.
+        digest: The hash of its content, under which it may be kept; None if it is not known.
         owner: The numbers of its user and its group.
     """
 
@@ -127,7 +128,6 @@ class Store:
         self._own: TemporaryFolder | None = None
         self._process = os.getpid()
         self._size = 0
-        self._made: set[str] = set()
         self._hashes: dict[str, str] = {}  # of copies, by their names
         self._copies: dict[str, str] = {}  # the names of copies, by their hashes
         self._known: dict[Path, State] = {}  # states that cannot have changed unnoticed since
@@ -142,6 +142,16 @@ class Store:
                 return self._kept(state, path.read_bytes())
             return self.hashed(self._copied(path, state))
         except OSError:  # unreadable, or a full disk: the person is told so
+            return state
+
+    def known(self, path: Path) -> State:
+        """The state of a path, with the hash of its content, which is not kept."""
+        state = seen(path)
+        if state.what != "file" or state.size > self.max_file:
+            return state
+        try:
+            return replace(state, digest=_hash(path, state.size))
+        except OSError:
             return state
 
     def copy(self, path: Path) -> State:
@@ -173,12 +183,10 @@ class Store:
         if name not in self._hashes:
             copy = self._path(name)
             try:
-                with copy.open("rb") as file:
-                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+                digest = _hash(copy, state.size)
             except OSError:
                 return replace(state, digest=None)
-            if digest not in self._made:
-                self._made.add(digest)
+            if digest not in self._copies:
                 self._copies[digest] = name
             elif os.getpid() == self._process:  # a fork uses the same folder
                 copy.unlink(missing_ok=True)
@@ -188,14 +196,16 @@ class Store:
 
     def head(self, state: State) -> bytes:
         """The first bytes of a kept file; empty for anything else."""
-        if state.digest is None:
+        content = self.content(state)
+        if content is None:
             return b""
-        with self._path(state.digest).open("rb") as file:
+        with content.open("rb") as file:
             return file.read(16)
 
     def content(self, state: State) -> Path | None:
         """The file with the kept content of a state; None if it is not kept."""
-        return None if state.digest is None else self._path(self.hashed(state).digest or "")
+        digest = self.hashed(state).digest
+        return self._path(digest) if digest in self._copies else None
 
     def put(self, path: Path, state: State) -> None:
         """Restore a state in one step: others see either the old or the new one.
@@ -225,13 +235,13 @@ class Store:
             except OSError:
                 beside.unlink(missing_ok=True)
                 raise
-        elif state.digest is None:
+        elif (content := self.content(state)) is None:
             raise OSError(errno.ENOENT, "its content was not kept", str(path))
         else:
             beside = _beside(path)
             try:
                 beside.touch(0o600, exist_ok=False)  # nobody else reads it before it has its rights
-                shutil.copyfile(self._path(state.digest), beside)
+                shutil.copyfile(content, beside)
                 _give(beside, state)
                 beside.chmod(state.rights)
                 os.utime(beside, ns=(state.stamp[0], state.stamp[0]))
@@ -245,7 +255,6 @@ class Store:
         if self._own is not None:
             self._own.remove()  # which a fork that ends does not
             self._own = self._folder = None
-        self._made.clear()
         self._hashes.clear()
         self._copies.clear()
         self._known.clear()
@@ -256,7 +265,7 @@ class Store:
         return state.what == "file" and is_small
 
     def _copied(self, path: Path, state: State) -> State:
-        copy = self._path(f"{_COPY}{os.urandom(8).hex()}")
+        copy = self._path(_new_name())
         try:
             shutil.copyfile(path, copy)  # by a call of the system, which takes a third of the time
         except OSError:
@@ -267,15 +276,14 @@ class Store:
 
     def _kept(self, state: State, content: bytes) -> State:
         digest = hashlib.sha256(content).hexdigest()
-        if digest not in self._made:
-            part = _beside(self._path("new"))
+        if digest not in self._copies:
+            copy = self._path(_new_name())
             try:
-                part.write_bytes(content)
-                part.replace(self._path(digest))
+                copy.write_bytes(content)
             except OSError:
-                part.unlink(missing_ok=True)
+                copy.unlink(missing_ok=True)
                 raise
-            self._made.add(digest)
+            self._copies[digest] = copy.name
             self._size += len(content)
         return replace(state, digest=digest)
 
@@ -285,6 +293,18 @@ class Store:
             self._folder = self._own.path
             self._process = os.getpid()
         return self._folder / self._copies.get(name, name)
+
+
+def _new_name() -> str:
+    return f"{_COPY}{os.urandom(8).hex()}"
+
+
+def _hash(path: Path, size: int) -> str:
+    if size <= _SMALL:
+        with path.open("rb", buffering=0) as file:
+            return hashlib.sha256(file.readall()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _give(path: Path, state: State) -> None:

@@ -36,7 +36,7 @@ def _open_often() -> None:
 
 def _write_often() -> None:
     for number in range(200):
-        Path(f"new{number}.txt").write_text("x")
+        Path(f"new{number}.txt").write_text(f"{number}")
 
 
 def _read(name: str) -> Callable[[], None]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import archytas_nb.effects.ledger as effects
@@ -117,6 +117,7 @@ def made(folder: Path) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=8))
+@example([("rename", "l", "a"), ("rename", "a", "b")])  # a link to itself
 def test_undo_gives_back_exactly_the_earlier_tree(steps: list[tuple[str, str, str]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "work")
@@ -251,6 +252,37 @@ print(ledger.effects)
     assert Path(written).is_relative_to(compiled)
     assert Path(written).exists()
     assert effects == "()"
+
+
+def test_a_new_file_is_its_own_copy_until_it_is_undone(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    path, store = tmp_path / "new", Store(kept)
+    with watched(Ledger(store, tmp_path)) as ledger:
+        path.write_bytes(b"x" * 2_000)
+    assert list(kept.iterdir()) == []
+    assert undo(ledger.effects, store) == []
+    assert not path.exists()
+    assert [each.read_bytes() for each in kept.iterdir()] == [b"x" * 2_000]
+    assert undo([each.reversed for each in ledger.effects], store) == []
+    assert path.read_bytes() == b"x" * 2_000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+def test_a_path_through_a_link_is_the_one_that_the_system_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("a/b")
+    monkeypatch.chdir(tmp_path)
+    for name in ("new", "link/new", "link/../new", "./new", "a/../new", "a//new", "link/."):
+        entry = effects.entry_of(name)
+        assert entry == effects.entry_of(f"{tmp_path}/{name}")
+        with suppress(IsADirectoryError):
+            Path(name).write_text("x")
+        assert entry.samefile(name)
+        assert entry.resolve() == entry
+    assert effects.entry_of("link") == effects.entry_of("./link") == tmp_path / "link"
 
 
 def test_what_is_too_large_is_told_and_left(tmp_path: Path) -> None:

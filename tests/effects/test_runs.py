@@ -49,6 +49,9 @@ def test_what_you_changed_since_is_kept_unless_forced(folder: Path) -> None:
     assert (folder / "raw.csv").read_text() == "mine"
     run.undo(force=True)
     assert (folder / "raw.csv").read_text() == "a\n1\n"
+    left = run.redo()  # what the run wrote was overwritten
+    assert "was not kept" in str(*left)
+    assert (folder / "raw.csv").read_text() == "a\n1\n"
 
 
 def test_a_tool_that_writes_is_told_too(folder: Path) -> None:
