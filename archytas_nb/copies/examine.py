@@ -14,6 +14,7 @@ from archytas_nb.copies.cures import cure_before, cure_of
 from archytas_nb.copies.failures import Failure, is_table
 from archytas_nb.copies.hints import hints, is_unfit, state_of
 from archytas_nb.copies.missing import without_missing
+from archytas_nb.copies.short import short_data
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.words import truncate_line
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "asked",
+    "assigned",
     "cured_before",
     "defined",
     "examined",
     "state_of",
     "unfit_inputs",
     "without_missing",
-    "without_value",
 ]
 
 
@@ -100,18 +101,26 @@ def cured_before(source: str, variables: Mapping[str, Any]) -> tuple[str, str] |
     return None if cure is None else (cure.source, cure.why)
 
 
-def without_value(
+def assigned(
     names: Iterable[str], variables: Mapping[str, Any]
-) -> tuple[list[str], list[str]]:
-    """Those of these variables that are a number and have no value, and those without any rows."""
+) -> tuple[list[str], list[str], dict[str, Any]]:
+    """What a statement has assigned.
+
+    Returns:
+        The variables that are a number and have no value, those without any rows, and the values
+        of those that are short data.
+    """
     values: dict[str, Any] = {name: variables.get(name) for name in names}
     missing = [name for name, each in values.items() if isinstance(each, float) and each != each]  # noqa: PLR0124
     empty = []
+    short = {}
     for name, each in values.items():
         with suppress(Exception):
             if each is not None and (is_table(each) or hasattr(each, "dtype")):
                 empty += [] if len(each) else [name]
-    return missing, empty
+        with suppress(Exception):
+            short[name] = short_data(each)
+    return missing, empty, short
 
 
 def defined(names: Iterable[str], variables: Mapping[str, Any]) -> list[str]:

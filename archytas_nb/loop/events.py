@@ -687,6 +687,7 @@ class ProgramEnded:
             came; None if that is not known.
         figures: The pictures that it drew, as PNG in base64.
         doubts: Why its answer may not be what was asked for, in words for the person.
+        computed: The values of the variables that it assigned, as far as they are short data.
     """
 
     shown: tuple[str, ...] = ()
@@ -705,6 +706,7 @@ class ProgramEnded:
     sound: str | None = None
     figures: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    computed: Mapping[str, Json] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def assigned_texts(self) -> dict[str, str]:

@@ -113,6 +113,7 @@ class _Progress:
     sound: str | None = None
     empty: list[str] = field(default_factory=list)  # variables with no rows
     left_out: list[str] = field(default_factory=list)  # which rows, in words
+    computed: dict[str, Json] = field(default_factory=dict)  # what is short of what it assigned
     lost: str = ""
     line: int = 1  # of the statement that runs
 
@@ -136,6 +137,7 @@ class _Progress:
             hints=self.hints,
             sound=self.sound,
             doubts=(*self.left_out, *(f"{each} has no rows" for each in dict.fromkeys(self.empty))),
+            computed=dict(self.computed),
         )
 
 
@@ -454,9 +456,12 @@ class CopySession:
         names = Bindings(parsed(source)).bound_in_order
         if not names:
             return ""
-        found = examine.asked(self._copy, "without_value", [*names])
-        missing, empty = found or ((), ())
+        found = examine.asked(self._copy, "assigned", [*names])
+        missing, empty, short = found or ((), (), {})
         self._program.empty += empty
+        for name in names:  # what it was before is no longer what it is
+            self._program.computed.pop(name, None)
+        self._program.computed.update(short)
         if not missing:
             return ""
         why = "values are missing (use dropna before), or nothing is selected"

@@ -9,7 +9,7 @@
     fresh: a new program at a higher temperature, with the fault below the question
       │ fault
       ▼
-    not answered
+    not answered; if one of them lacked only its answer, what it computed is given with a doubt
 
 At temperature 0 a small model writes the line that failed again, even next to the right one.
 """
@@ -17,21 +17,25 @@ At temperature 0 a small model writes the line that failed again, even next to t
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from archytas_nb.loop.events import (
     Answered,
     Ending,
     Failed,
+    Json,
     ModelReply,
     Notice,
     ProgramEnded,
     ProgramFaults,
     Requests,
+    Stopped,
 )
-from archytas_nb.loop.strategy import RunningLoop
+from archytas_nb.loop.reading.reply import as_text
+from archytas_nb.loop.strategy import RunEndedError, RunningLoop
 from archytas_nb.small.copy_protocol import CopyProtocol
 from archytas_nb.small.origins import code_in_text, invented_numbers
+from archytas_nb.small.unanswered import as_answer, values_of
 from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, calls
 from archytas_nb.words import truncate_line
 
@@ -101,9 +105,29 @@ class ProgramsInCopy:
     loop: RunningLoop
     wire: CopyProtocol
     _doubts: tuple[str, ...] = ()  # about the last program
+    _computed: dict[str, Json] = field(default_factory=dict)  # by the first that lacked an answer
 
     def run(self) -> Requests[Ending | None]:
-        """Ask for programs until one answers."""
+        """Ask for programs until one answers; if none does, give what one has computed."""
+        try:
+            ending = yield from self._programs()
+        except RunEndedError as over:
+            ending = over.ending
+        limit = ending.limit if isinstance(ending, Stopped) else self.loop.guards.limit_reached()
+        is_stopped = limit and (ending is None or isinstance(ending, Stopped))
+        is_failed = isinstance(ending, Failed) and ending.by == "model"
+        if not self._computed or not (is_stopped or is_failed):
+            return ending
+        answer = as_answer(self._computed)
+        if (yield from self.loop.check(answer, (answer,))):
+            return ending
+        if is_stopped:
+            return Stopped(limit, as_text(answer))
+        names = ", ".join(self._computed)
+        doubt = f"none of them answered, and this is what one computed as {names}"
+        return Answered(as_text(answer), repairs=MAX_PROGRAMS, doubts=(doubt,))
+
+    def _programs(self) -> Requests[Ending | None]:
         wrong: _Wrong | None = None
         failures = 0
         while failures < MAX_PROGRAMS:
@@ -146,6 +170,7 @@ class ProgramsInCopy:
             return _Wrong(fault.text, failed=fault.source)
         programs.text = end.ran or ""
         self._doubts = end.doubts
+        self._computed = self._computed or self._values_of(end, programs.text)
         for why in end.cures:
             yield Notice("repair", f"the program was changed: {why}")
         return (yield from self._result(end, programs.text, is_cut=is_cut))
@@ -173,6 +198,12 @@ class ProgramsInCopy:
             return _Wrong("", ran)
         shown = end.shown[-3:] or ("nothing was printed",)
         return _Wrong("There is no answer yet. Printed:", ran, hints=shown, begins="answer(")
+
+    def _values_of(self, end: ProgramEnded, ran: str) -> dict[str, Json]:
+        """What a program computed from data, where it lacks only an answer; empty for nothing."""
+        values = values_of(end, ran, self._known)
+        whole = f"{_without_answer(ran)}\n{PROGRAM_ANSWER}(({', '.join(values)},))"
+        return {} if not values or invented_numbers(whole, self._sources(), self._known) else values
 
     def _ask(self, begun: str, temperature: float, grammar: str) -> Requests[ModelReply]:
         """Ask for a program whose beginning is written."""

@@ -97,6 +97,57 @@ def test_a_run_whose_programs_all_fail_has_no_answer() -> None:
             agent.run("How many ships are there?")
 
 
+COMPUTES = "depth = ships['Draught (m)'].max()\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "answer"),
+    [
+        (COMPUTES + "answer(f'{depht} m')", "6.0"),
+        (COMPUTES + "answer(f'{depth:d} m')", "6.0"),
+        (COMPUTES + "port = 'Kiel'\nanswer(f'{port:.1f}: {depth}')", '{"port": "Kiel", "depth": 6.0}'),
+        ("depths = ships.groupby('port')['Draught (m)'].max().dropna()\nanswer(depths + 'm')",
+         '{"Emden": 6.0, "Kiel": 4.0}'),
+    ],
+)  # fmt: skip
+def test_what_was_computed_is_given_with_a_doubt_if_only_the_answer_failed(
+    program: str, answer: str
+) -> None:
+    run = answered(program, program, program)
+    assert (run.answer, run.repairs) == (answer, 3)
+    assert "none of them answered" in doubt(run.ending)
+
+
+def test_what_was_computed_has_the_type_that_was_asked_for() -> None:
+    program = COMPUTES + "answer(f'{depth} m')"
+    assert answered(program, program, program, output_type=float).value == 6.0
+    agent = Agent([], Small(program, program, program), namespace=variables())
+    with pytest.raises(TaskFailed):
+        agent.run("How deep is a ship?", output_type=list[int])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "port = ships['port'].max()\ndepths = ships['Depth']\nanswer(depths)",  # only a part
+        "least = len(ships)\ndeep = ships.dropna()\nanswer(deep['Depth'])",
+        "depths = [10.5, 20.25]\ndepth = sum(depths)\nanswer(depht)",  # from nowhere
+        "depth = ships[ships['port'] == 'Bonn']['Draught (m)'].max()\nanswer(depth)",
+        "answer(ships)\nanswer(",
+    ],
+)
+def test_what_is_no_value_of_the_question_is_not_given(program: str) -> None:
+    agent = Agent([], Small(program, program, program), namespace=variables())
+    with pytest.raises(TaskFailed):
+        agent.run("How deep is a ship?")
+
+
+def test_what_was_computed_before_the_time_was_over_is_the_text_of_the_run() -> None:
+    model = Small(COMPUTES + "answer(f'{depht} m')", "while True:\n    pass")
+    run = Agent([], model, namespace=variables(), max_seconds=3).run("How deep is a ship?")
+    assert (run.answer, run.status, run.reason) == ("6.0", "stopped", "max_seconds=3")
+
+
 def test_a_missing_number_is_a_fault() -> None:
     run = answered(
         "depth = float(ships[ships['port'] == 'kiel']['Draught (m)'].mean())\nanswer(depth)",
