@@ -19,13 +19,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, get_args
 
 from archytas_nb.cassettes import DEFAULT
 from archytas_nb.cassettes.match import Matcher, PartKind, Request, RequestPart
+from archytas_nb.effects.ledger import own_file
 from archytas_nb.errors import FileError, ModelErrorKind
 from archytas_nb.files import FORCE, OutputFile
 from archytas_nb.loop.events import Json, ModelReply, Token, Usage, WireCall
@@ -228,9 +229,14 @@ class CassetteFile:
         self._seen = self._signature()
         self._header = header
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Keep other processes from writing it; raises FileError where it cannot be written."""
-        return self._output.locked()
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from writing it; raises FileError where it cannot be written.
+
+        A recording is not an effect of the call in which it is written, which undo would revert.
+        """
+        with own_file(self._output.target()), self._output.locked():
+            yield
 
     def _new_header(self) -> Json:
         header: Json = {"cassette": VERSION}

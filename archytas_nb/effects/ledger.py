@@ -144,6 +144,7 @@ class Ledger:
     Attributes:
         effects: Its effects, once it has ended.
         found: Paths of effects without an event; another program may have changed them.
+        outer: The ledger of the call around this one; None if there is none.
         met: The facts that events reported so far, also to the ledgers of calls within this one.
     """
 
@@ -174,6 +175,7 @@ class Ledger:
         # Those that were looked up, by port, with their addresses once they are asked for.
         self._hosts: dict[str, dict[str, frozenset[str] | None]] = {}
         self.met = Met({})
+        self.outer: Ledger | None = None
         self.effects: tuple[Effect, ...] = ()
         self.found: set[str] = set()
 
@@ -425,6 +427,18 @@ class Ledger:
                 found += unexplained
             self.effects = (*found, *self._others)
 
+    def pass_over(self, path: Path) -> None:
+        """Note that the last change of a path is not an effect, and neither are its new folders."""
+        with self._lock:
+            if self._looked is None:
+                return
+            looked = dict(self._looked)
+            for each in (path, *path.parents):
+                found = _stat(each)
+                if found is not None and (each == path or str(each) not in looked):
+                    looked[str(each)] = found
+            self._looked = looked
+
     def take_over(self, inner: Ledger) -> None:
         """Add the effects of an inner call, such as one of a run in a run."""
         with self._lock:
@@ -534,7 +548,7 @@ def _undone(effect: Effect, store: Store, *, force: bool) -> Left | None:
 def watched(ledger: Ledger) -> Iterator[Ledger]:
     """Record effects of the block, and of all that it starts, in a ledger."""
     _hook_once()
-    outer = current.get()
+    outer = ledger.outer = current.get()
     if outer is not None:
         ledger.met = outer.met
     with noted_in(None):  # the store of this ledger is not an effect for an outer call
@@ -556,6 +570,19 @@ def noted_in(ledger: Ledger | None) -> Iterator[None]:
         yield
     finally:
         current.reset(token)
+
+
+@contextmanager
+def own_file(path: Path) -> Iterator[None]:
+    """Write a file of the extension in the block; it is not an effect of the calls that run."""
+    ledger = current.get()
+    try:
+        with noted_in(None):
+            yield
+    finally:
+        while ledger is not None:
+            ledger.pass_over(path)
+            ledger = ledger.outer
 
 
 @contextmanager

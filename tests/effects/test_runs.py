@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from archytas_nb import Agent
+from archytas_nb.cassettes.cassette import Cassette
+from archytas_nb.cassettes.switch import CassetteModel
 from archytas_nb.run import Run
 from archytas_nb.testing import ScriptedModel
 from archytas_nb.trace.fold import fold
 from archytas_nb.trace.text import plain
+from tests.scripted import Scripted
 
 
 @pytest.fixture(autouse=True)
@@ -187,3 +190,34 @@ def test_what_an_agent_in_a_tool_does_is_an_effect_of_the_tool(folder: Path) -> 
     assert [(each.kind, each.shown) for each in run.effects] == [("deleted", "raw.csv")]
     run.undo()
     assert (folder / "raw.csv").exists()
+
+
+def test_a_recording_is_no_effect_of_the_call_in_which_it_is_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else undo would revert the recording, and a replay would show other effects."""
+    person = Scripted("blue")
+    monkeypatch.setattr("archytas_nb.driver.Keyboard", lambda: person)
+    cassette = Cassette(folder / "cassettes" / "x.jsonl", "record")
+
+    def recorded(*script: tuple[str, object]) -> Agent:
+        model = CassetteModel(cassette, lambda: ScriptedModel(*script))
+        return Agent([], model, namespace={}, ask_user=True)
+
+    def colour() -> str:
+        """Ask for a colour."""
+        asks = recorded(("ask_user", {"question": "Which?"}), ("final_answer", "Blue."))
+        return asks.run("Ask.").answer
+
+    code = "import os, pathlib\nos.remove('raw.csv')\npathlib.Path('out.txt').write_text(colour())"
+    model = ScriptedModel(("python", {"code": code}), ("final_answer", "Done."))
+    run = Agent([colour], model=model, python="undoable", namespace={}).run("Do it.")
+    assert {(each.kind, each.shown) for each in run.effects} == {
+        ("deleted", "raw.csv"),
+        ("new", "out.txt"),
+    }
+    written = cassette.path.read_text()
+    assert "Which?" in written
+    run.undo()
+    assert {each.name for each in folder.iterdir()} == {"raw.csv", "cassettes"}
+    assert cassette.path.read_text() == written
