@@ -43,8 +43,8 @@ from archytas_nb.words import truncate_middle, without_values
 
 MOST_REQUESTS = 6
 """How many further requests a search makes at most."""
-_ABOUT_REQUEST = frozenset({400, 404, 413, 415, 422})
-_MAYBE_ABOUT_REQUEST = frozenset({500, 501})
+_ABOUT_REQUEST = frozenset({400, 404, 413, 415, 422, 501})
+_MAYBE_ABOUT_REQUEST = frozenset({500})
 """Statuses with which servers fail, and some refuse: llama.cpp, Ollama and gateways."""
 _MISSING = frozenset({404, 405, 501})
 """Statuses of an address that a server does not have."""
@@ -458,7 +458,9 @@ class Search:
     def _judge_last(self, text: str) -> None:
         """The verdict on the last step, from the words of the error after it."""
         words = without_values(text)
-        added = [each.adds for each in self._step if each.adds]
+        added = [
+            each.adds for each in self._step if each.adds and each.adds not in self._request.fields
+        ]
         if added and re.search(rf"(?<!\w){added[0]}(?!\w)", text):
             # What it adds is refused, and so was the request without.
             self._undo(self._step)

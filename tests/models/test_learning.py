@@ -20,7 +20,7 @@ from archytas_nb.run import Run
 from tests.cassettes.tapes import no_model
 from tests.models.talking import complete, told
 from tests.servers.plays import Events, Raw, Say, Status
-from tests.servers.server import Server
+from tests.servers.server import Exchange, Server
 from tests.servers.strict import complaint
 
 pytestmark = pytest.mark.usefixtures("fresh")
@@ -360,6 +360,46 @@ def test_the_text_protocol_is_used_if_tools_are_rejected_without_reasoning_too(
     assert [("tools" in each, "reasoning_effort" in each) for each in asked] == [
         (True, False), (True, True), (False, False)
     ]  # fmt: skip
+
+
+class Picky(Server):
+    """Refuses requests with certain fields.
+
+    Attributes:
+        refusal: Its answer to them.
+        fields: The fields; a request is refused if it has all of them.
+    """
+
+    refusal: Status
+    fields: frozenset[str]
+
+    def answer(self, exchange: Exchange) -> None:
+        if self.fields <= exchange.body.keys() and exchange.asked.path.endswith("/completions"):
+            self.refusal.play(exchange)
+        else:
+            super().answer(exchange)
+
+
+def test_an_effort_is_left_out_if_tools_are_rejected_with_every_effort() -> None:
+    with Picky(then=Say("fine")) as server:
+        server.refusal = Status(400, REASONING[0])
+        server.fields = frozenset({"tools", "reasoning_effort"})
+        seen, reply = complete(told(server, reasoning_effort="high"), tools=TOOLS)
+    assert reply.text == "fine"
+    assert notices(seen) == ["the endpoint refused the request, so 'reasoning_effort' is left out"]
+    asked = [each.body for each in completions(server)]
+    assert [each.get("reasoning_effort") for each in asked] == ["high", "none", None]
+    assert "tools" in asked[-1]
+
+
+@pytest.mark.parametrize("status", [400, 413, 415, 422, 500, 501])
+def test_a_refusal_with_any_of_these_statuses_ends_in_a_form_that_is_accepted(status: int) -> None:
+    with Picky(then=Say("fine")) as server:
+        server.refusal = Status(status, "No.")
+        server.fields = frozenset({"seed"})
+        run = Agent([], told(server, seed=1), namespace={}).run("Is all well?")
+    assert run.answer == "fine"
+    assert len(server.chats) <= 2 + MOST_REQUESTS
 
 
 def test_a_model_of_another_api_is_an_error_that_says_so() -> None:
