@@ -24,6 +24,8 @@ are installed: a cure that is no longer needed fails its test.
 | uses a column of dates that are text as dates | the same after they were read as dates |
 | indexes a table or a column as an array | the same with ``.iloc``, or with its array |
 | writes a table of one value into a text | the same with the value |
+| writes whole numbers of a row that are floats there | the same with whole numbers |
+| compares a column with a text that only one value is but for its spelling | that value |
 """
 
 from __future__ import annotations
@@ -76,14 +78,20 @@ def cure_of(failure: Failure) -> Cure | None:
 
 
 def cure_before(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | None:
-    """The cure of a statement that raises nothing and does not do as meant; None if it does.
+    """The cure of a statement that raises nothing and does not do as meant; None if it does."""
+    cures: list[Cure] = []
+    for each in _CURES_BEFORE:
+        cure = each(statement, variables)
+        if cure is not None:
+            cures.append(cure)
+            statement = parsed(cure.source).body[-1]
+    if not cures:
+        return None
+    return Cure(cures[-1].source, ". ".join(each.why for each in cures))
 
-    A method of a selection that changes it in place changes a copy of the column. A table of one
-    value is written with its index and type.
-    """
-    written = _with_values(statement, variables)
-    if written is not None:
-        return written
+
+def _in_place(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | None:
+    """A method of a selection that changes it in place changes a copy of the column."""
     if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
         return None
     call = statement.value
@@ -93,16 +101,20 @@ def cure_before(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | Non
     selection = call.func.value
     if not isinstance(selection, (ast.Subscript, ast.Attribute)):
         return None
-    root: ast.expr = selection
-    while isinstance(root, (ast.Subscript, ast.Attribute)):
-        root = root.value
-    if not isinstance(root, ast.Name) or not is_table(variables.get(root.id)):
+    if not is_table(variables.get(_root(selection))):
         return None
     new = ast.Call(call.func, call.args, kept)
     return Cure(
         f"{ast.unparse(selection)} = {ast.unparse(new)}",
         "inplace=True on a selection changes only a copy of it",
     )
+
+
+def _root(node: ast.expr) -> str:
+    """The name of the variable that an expression is a part of; empty if it is of none."""
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def answers_of_loop(statement: ast.stmt) -> Cure | None:
@@ -501,6 +513,123 @@ def _one_value(failure: Failure) -> Cure | None:
     return _with_values(failure.statement, failure.variables)
 
 
+def _whole_numbers(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | None:
+    """Whole numbers of a row, which have become floats there: they are whole numbers again.
+
+    A row of a table has one type; with a float in it, 2018 is 2018.0.
+    """
+    tree = parsed(ast.unparse(statement))
+    made = _MakingWhole(variables)
+    new = made.visit(tree)
+    if not made.found:
+        return None
+    listed = ", ".join(map(repr, dict.fromkeys(made.found)))
+    return Cure(ast.unparse(new), f"{listed} is a whole number, and a float only in a row")
+
+
+class _MakingWhole(ast.NodeTransformer):
+    def __init__(self, variables: Mapping[str, Any]) -> None:
+        self._variables = variables
+        self.found: list[str] = []
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """What has a method called stays what it is."""
+        if isinstance(node.value, ast.Subscript):
+            self.generic_visit(node.value)
+        else:
+            self.generic_visit(node)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node)
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        if not isinstance(node.ctx, ast.Load) or not isinstance(key, str):
+            return node
+        with suppress(Exception):
+            row = _read_only(node.value, self._variables)
+            if _is_row(row, key, self._variables) and float(row[key]).is_integer():
+                self.found.append(key)
+                return ast.Call(ast.Name("int", ast.Load()), [node], [])
+        return node
+
+
+def _is_row(row: Any, key: str, variables: Mapping[str, Any]) -> bool:
+    """Whether a series of floats has the columns of a table, in which this one is whole."""
+    if is_table(row) or row.dtype.kind != "f":
+        return False
+    labels = [*row.index]
+    for each in variables.values():
+        if is_table(each) and [*each.columns] == labels and each[key].dtype.kind in "iu":
+            return True
+    return False
+
+
+def _read_only(node: ast.expr, variables: Mapping[str, Any]) -> Any:
+    """The value of an expression of variables, their parts, and methods of tables.
+
+    Raises:
+        ValueError: It may do something else.
+    """
+    for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)):
+        root: ast.expr = call.func
+        while isinstance(root, (ast.Subscript, ast.Attribute, ast.Call)):
+            root = root.func if isinstance(root, ast.Call) else root.value
+        if not isinstance(root, ast.Name) or not hasattr(variables.get(root.id), "dtypes"):
+            raise ValueError(ast.unparse(call))
+    read = {use.name for use in Bindings(node).uses}
+    own = {name: variables[name] for name in read if name in variables}
+    # A method may change the table that it is of, such as pop.
+    own = {name: each.copy() if hasattr(each, "dtypes") else each for name, each in own.items()}
+    return eval(compile(ast.unparse(node), "<examined>", "eval"), own)  # noqa: S307
+
+
+def _spelt(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | None:
+    """A text that no value of a column is, and one of them but for case, spaces and signs."""
+    tree = parsed(ast.unparse(statement))
+    made = _Spelling(variables)
+    new = made.visit(tree)
+    if not made.found:
+        return None
+    words = ", ".join(f"{new!r} for {old!r}" for old, new in made.found.items())
+    return Cure(ast.unparse(new), f"the value is {words}")
+
+
+class _Spelling(ast.NodeTransformer):
+    def __init__(self, variables: Mapping[str, Any]) -> None:
+        self._variables = variables
+        self.found: dict[str, Any] = {}
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+            node.comparators = [self._meant(node.left, each) for each in node.comparators]
+            node.left = self._meant(node.comparators[0], node.left)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        is_in = isinstance(node.func, ast.Attribute) and node.func.attr == "isin"
+        if is_in and len(node.args) == 1 and isinstance(node.args[0], (ast.List, ast.Tuple)):
+            column = node.func.value  # type: ignore[attr-defined]
+            node.args[0].elts = [self._meant(column, each) for each in node.args[0].elts]
+        return node
+
+    def _meant(self, column: ast.expr, written: ast.expr) -> ast.expr:
+        """The value that a text is, where no value of a column is the text."""
+        text = written.value if isinstance(written, ast.Constant) else None
+        if not isinstance(text, str) or isinstance(column, ast.Constant):
+            return written
+        with suppress(Exception):
+            values = [*_read_only(column, self._variables).dropna().unique()]
+            same = [each for each in values if plain(str(each)) == plain(text)]
+            if text not in values and len(same) == 1:
+                value = getattr(same[0], "item", lambda: same[0])()
+                if isinstance(value, (str, int, float)):
+                    self.found[text] = value
+                    return ast.Constant(value)
+        return written
+
+
 def _fails_at_text(failure: Failure, loop: ast.For | ast.comprehension, table: Any) -> bool:
     """Whether the column at which a loop has failed is text.
 
@@ -516,6 +645,8 @@ def _has_text(table: Any) -> bool:
     table = getattr(table, "obj", table)
     return is_table(table) and any(each.kind not in "biufc" for each in table.dtypes)
 
+
+_CURES_BEFORE = (_with_values, _whole_numbers, _spelt, _in_place)
 
 _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _column,

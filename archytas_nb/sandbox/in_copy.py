@@ -439,8 +439,6 @@ class CopySession:
         return next(iter((*failed, *reversed(report.statements))), None)
 
     def _cure_before(self, source: str) -> Cure | None:
-        if "inplace" not in source and PROGRAM_ANSWER not in source:
-            return None
         found = examine.asked(self._copy, "cured_before", source)
         return Cure(*found) if found else None
 

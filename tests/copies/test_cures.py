@@ -218,6 +218,57 @@ def test_a_selection_that_is_changed_in_place_is_assigned() -> None:
     assert list(variables["fleet"]["Draught (m)"]) == [2.0, 0.0, 4.0, 6.0]
 
 
+def number_of_rows(chosen: str, variables: dict[str, Any]) -> int:
+    """The number of rows that a condition chooses, as the cure has it, if there is one."""
+    source = f"found = len(fleet[{chosen}])"
+    cure = cure_before(ast.parse(source).body[0], variables)
+    exec(source if cure is None else cure.source, variables)
+    return int(variables["found"])
+
+
+@pytest.mark.parametrize("form", ["fleet['port'] == {0!r}", "{0!r} == fleet.port",
+                                  "fleet['port'].isin([{0!r}])",
+                                  "~(fleet['port'].str.strip() != {0!r})"])  # fmt: skip
+@given(ports=st.lists(st.sampled_from("abc"), min_size=1), data=st.data())
+def test_a_value_is_found_by_any_spelling_that_only_one_has(
+    form: str, ports: list[str], data: Any
+) -> None:
+    spelt = st.sampled_from(["{}-nord", "{}_NORD", "{} Nord", "{}nord"])
+    names = {each: data.draw(spelt).format(each) for each in ports}
+    variables: dict[str, Any] = {"fleet": pd.DataFrame({"port": [names[each] for each in ports]})}
+    meant = data.draw(st.sampled_from([*ports, "d"]))
+    written = data.draw(spelt).format(meant)
+    assert number_of_rows(form.format(written), variables) == ports.count(meant)
+
+
+def test_a_value_that_two_are_or_one_is_exactly_stays() -> None:
+    variables = {"fleet": pd.DataFrame({"port": ["kiel", "Kiel", "Ulm"], "deck": [1, 2, 2]})}
+    assert number_of_rows("fleet['port'] == 'KIEL'", variables) == 0
+    assert number_of_rows("fleet['port'] == 'Kiel'", variables) == 1
+    assert number_of_rows("fleet['port'] == 'Bonn'", variables) == 0
+    assert number_of_rows("fleet['deck'] == '2'", variables) == 2
+
+
+@pytest.mark.parametrize("row", ["fleet.loc[1]", "fleet.iloc[0]", "fleet.loc[fleet['a'].idxmax()]"])
+@given(
+    whole=st.lists(st.integers(-9, 2030), min_size=2, max_size=5),
+    part=st.lists(st.floats(-9, 9), min_size=5, max_size=5),
+)
+def test_the_whole_numbers_of_a_row_are_whole_in_a_text(
+    row: str, whole: list[int], part: list[float]
+) -> None:
+    table = pd.DataFrame({"year": whole, "a": part[: len(whole)]})
+    variables: dict[str, Any] = {"fleet": table, "answer": str}
+    exec(f"best = {row}", variables)
+    place = {"fleet.loc[1]": 1, "fleet.iloc[0]": 0}.get(row, int(table["a"].argmax()))
+    for value in ("best['year']", f"{row}['year']"):
+        statement = f"text = f\"{{{value}}}; {{best['a']:.1f}}\""
+        cure = cure_before(ast.parse(statement).body[0], variables)
+        assert cure is not None
+        exec(cure.source, variables)
+        assert variables["text"] == f"{whole[place]}; {part[place]:.1f}"
+
+
 @pytest.mark.parametrize(
     "statement",
     [
