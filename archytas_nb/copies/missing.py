@@ -8,7 +8,7 @@ all its parts have the same rows. Whether this was the cause is seen when the pr
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from archytas_nb.copies.failures import columns_of, is_table
@@ -33,16 +33,21 @@ def without_missing(
     trees = [parsed(each) for each in (*kept, source)]
     found = _Sources(trees, variables)
     found.follow(len(kept), _read(trees[-1]))
-    if len(found.columns) != 1:
+    tables = {name: variables[name] for name in found.columns}
+    # Rows can belong together only if there are as many of them.
+    if len({len(each) for each in tables.values()}) < len(tables):
         return None
-    [(name, columns)] = found.columns.items()
-    table = variables[name]
-    missing = [each for each in columns if bool(table[each].isna().any())]
-    if not missing or not hasattr(table, "dropna"):
+    missing: dict[str, list[str]] = {}
+    for name, table in tables.items():
+        columns = [each for each in found.columns[name] if bool(table[each].isna().any())]
+        if columns and hasattr(table, "dropna"):
+            missing[name] = columns
+    if not missing:
         return None
-    why = f"rows with missing values in {', '.join(map(repr, missing))} are left out"
+    names = dict.fromkeys(each for columns in missing.values() for each in columns)
+    why = f"rows with missing values in {', '.join(map(repr, names))} are left out"
     statements = [
-        _changed(text, trees[place], name, missing, why) if place in found.places else text
+        _changed(text, trees[place], missing, why) if place in found.places else text
         for place, text in enumerate((*kept, source))
     ]
     return statements, why
@@ -92,12 +97,36 @@ def _is_data(value: Any) -> bool:
 
 
 def _named(tree: ast.AST, value: Any) -> list[str]:
-    """The columns of a table that a statement names."""
+    """The columns of a table that a statement names, but for those by which it chooses rows.
+
+    A condition says itself what it means by a missing value.
+    """
     if not is_table(value):
         return []
     columns = set(columns_of(value))
-    found = (each.value for each in ast.walk(tree) if isinstance(each, ast.Constant))
+    found = (each.value for each in _without_conditions(tree) if isinstance(each, ast.Constant))
     return [each for each in found if isinstance(each, str) and each in columns]
+
+
+def _without_conditions(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of code without what is computed in brackets after a value."""
+    yield node
+    for each in ast.iter_child_nodes(node):
+        is_key = isinstance(node, ast.Subscript) and each is node.slice
+        for part in _keys(each) if is_key else [each]:
+            yield from _without_conditions(part)
+
+
+def _keys(node: ast.AST) -> list[ast.expr]:
+    """The constants among keys in brackets."""
+    parts = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+    keys = []
+    for each in parts:
+        if isinstance(each, (ast.Tuple, ast.List)):
+            keys += _keys(each)
+        elif isinstance(each, ast.Constant):
+            keys.append(each)
+    return keys
 
 
 class _Selecting(ast.NodeTransformer):
@@ -122,7 +151,8 @@ class _Selecting(ast.NodeTransformer):
         return node
 
 
-def _changed(text: str, tree: ast.Module, name: str, columns: Sequence[str], why: str) -> str:
+def _changed(text: str, tree: ast.Module, missing: Mapping[str, Sequence[str]], why: str) -> str:
     comments = [each for each in text.splitlines() if each.startswith("#")]
-    new = _Selecting(name, columns).visit(tree)
-    return "\n".join([*comments, f"# {why}", ast.unparse(new)])
+    for name, columns in missing.items():
+        tree = _Selecting(name, columns).visit(tree)
+    return "\n".join([*comments, f"# {why}", ast.unparse(tree)])

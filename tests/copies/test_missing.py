@@ -81,6 +81,44 @@ def test_rows_of_two_tables_may_belong_together() -> None:
     assert without_missing([], "np.corrcoef(fleet['a'], crews['b'])", variables) is None
 
 
+@pytest.mark.parametrize("made", ["late = fleet[fleet['late']]\nsoon = fleet[~fleet['late']]",
+                                  "late = fleet[fleet['b'].isna()]\nsoon = fleet[fleet['b'].notna()]"])  # fmt: skip
+@given(data=st.data())
+def test_rows_of_tables_with_unequal_numbers_of_rows_do_not_belong_together(
+    made: str, data: Any
+) -> None:
+    column = st.lists(numbers, min_size=8, max_size=8)
+    is_late = data.draw(st.lists(st.booleans(), min_size=8, max_size=8))
+    other = [None if each else 1.0 for each in is_late]
+    fleet = pd.DataFrame({"a": data.draw(column), "b": other, "late": is_late})
+    fleet = fleet.astype({"a": float, "b": float})
+    before = made.splitlines()
+    variables: dict[str, Any] = {"np": np, "fleet": fleet.copy()}
+    run(before, variables)
+    statement = "found = float(np.mean(late['a'].tolist()) - np.mean(soon['a'].tolist()))"
+    found = without_missing(before, statement, variables)
+    if not fleet["a"].isna().any() or sum(is_late) == 4:
+        assert found is None
+        return
+    late, soon = (fleet[fleet["late"] == each]["a"].dropna() for each in (True, False))
+    if found is None or late.empty or soon.empty:
+        assert late.empty or soon.empty
+        return
+    again: dict[str, Any] = {"np": np, "fleet": fleet.copy()}
+    run(found[0], again)
+    assert again["found"] == pytest.approx(late.mean() - soon.mean())
+
+
+def test_a_condition_in_the_statement_chooses_the_same_rows() -> None:
+    fleet = pd.DataFrame({"a": [1.0, None, 3.0, 5.0], "b": [None, None, 1.0, 1.0]})
+    statement = "found = sum(int(each) for each in fleet[fleet['b'].isna()]['a'])"
+    found = without_missing([], statement, {"fleet": fleet})
+    assert found is not None
+    variables: dict[str, Any] = {"fleet": fleet}
+    run(found[0], variables)
+    assert variables["found"] == 1
+
+
 def test_what_misses_nothing_is_left_as_it_is() -> None:
     variables = {"fleet": pd.DataFrame({"a": [1.0, 2.0], "b": [None, 1.0]})}
     assert without_missing([], "fleet['a'].sum() / 0", variables) is None
