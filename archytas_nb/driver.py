@@ -52,8 +52,10 @@ from archytas_nb.run import (
     run_events,
 )
 from archytas_nb.settings import value
+from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.tools.current import follow_into_threads, host
 from archytas_nb.tools.toolbox import Toolbox
+from archytas_nb.tools.variables import is_users_name
 from archytas_nb.undo.reads import ReadTracker
 from archytas_nb.undo.transaction import VariableWatch
 
@@ -232,6 +234,8 @@ class Driver:
         why = self._fallback_reason(request)
         if why:
             return _SwitchToTextProtocol(why)
+        if isinstance(request, ev.RunProgram):
+            request = replace(request, yours=self._names_of_both(request.text))
         yield from self._emit(request)
 
         reply: ev.Reply = None
@@ -292,6 +296,15 @@ class Driver:
         if reads is not None:
             reads.outcomes(outcomes)
         return ev.CallOutcomes(outcomes)
+
+    def _names_of_both(self, program: str) -> tuple[str, ...]:
+        """The variables of the notebook whose names a program gives to variables of its own."""
+        try:
+            bound = Bindings.of(program).bound_in_order
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # it fails to run, too
+            return ()
+        variables = self.prepared.variables
+        return tuple(each for each in bound if each in variables and is_users_name(each))
 
     def _note_program(self, text: str) -> None:
         """Note the text of a program, for what it reads and for the names in it."""

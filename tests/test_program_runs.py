@@ -335,3 +335,17 @@ def test_rows_of_a_map_write_programs() -> None:
     items = [{"item": "apple"}, {"item": "pear"}]
     answers = asking.map(items, "What does {item} cost?", store=None, progress=False)
     assert [row["answer"] for row in answers] == ["2.5", "3.0"]
+
+
+def test_a_variable_of_a_program_does_not_look_like_yours_being_replaced() -> None:
+    program = "penguins = price(item='pear')\nfor bread in [1]:\n    cost = penguins\nanswer(cost)"
+    yours = {"penguins": [1], "bread": 2, "answer": 3, "price": price}
+    run = agent(program, namespace=yours).run("What does a pear cost?")
+    lines = text(run).split("\n")
+    assert [line.strip() for line in lines if "your" in line] == [
+        "1. penguins = price(item='pear')  # your penguins is unchanged",
+        "for bread in [1]:  # your bread is unchanged",
+    ]
+    assert yours["penguins"] == [1]
+    again = agent(program).run("What does a pear cost?")
+    assert "your" not in text(again)

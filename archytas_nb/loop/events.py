@@ -500,13 +500,15 @@ class RunCalls:
 class RunProgram:
     """Request to run a program, until it ends or waits for calls.
 
-    With ``is_part``, it continues what was run before in this step: a line, or a block.
+    With ``is_part``, it continues what was run before in this step: a line, or a block. ``yours``
+    are variables of the notebook whose names it gives to variables of its own.
     """
 
     step: int
     text: str
     thought: str = ""
     is_part: bool = False
+    yours: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

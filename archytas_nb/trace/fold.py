@@ -258,7 +258,8 @@ def _with_program(step: StepView, asked: ev.RunProgram) -> StepView:
         program = replace(program, text=f"{program.text}\n{text}", begin=before)
     else:
         program = replace(program, text=text)
-    program = replace(program, written="", is_over=False)
+    yours = tuple(dict.fromkeys([*program.yours, *asked.yours]))
+    program = replace(program, written="", is_over=False, yours=yours)
     return replace(step, reply=None, thought=thought, program=program)
 
 

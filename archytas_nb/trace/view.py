@@ -16,6 +16,7 @@ from typing import Literal
 from archytas_nb.choices import TraceName
 from archytas_nb.errors import Explained
 from archytas_nb.loop import events as ev
+from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.trace.safe import Table
 from archytas_nb.words import collapse_whitespace, count, edit_in_words, tidy
 
@@ -250,6 +251,7 @@ class ProgramView:
         stopped: Why it was stopped from outside; empty if it was not.
         is_over: Whether it has ended, or the part that was run last.
         figures: The pictures that it drew, as PNG in base64.
+        yours: The variables of the notebook whose names it gives to variables of its own.
     """
 
     text: str = ""
@@ -263,6 +265,7 @@ class ProgramView:
     stopped: str = ""
     is_over: bool = False
     figures: tuple[str, ...] = ()
+    yours: tuple[str, ...] = ()
 
     @property
     def is_running(self) -> bool:
@@ -282,6 +285,25 @@ class ProgramView:
         if line:
             return f"failed in line {line}"
         return "failed"
+
+
+def _remarks_on_names(program: ProgramView) -> dict[int, str]:
+    """The lines where a program gives a name of the notebook to a variable of its own.
+
+    Without a remark, it looks as if the variable of the notebook was replaced.
+    """
+    if not program.yours:
+        return {}
+    try:
+        uses = Bindings.of(program.text).uses
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # only a part of it is there
+        return {}
+    remarks: dict[int, str] = {}
+    for name in program.yours:
+        lines = [each.line for each in uses if each.name == name and each.act == "bind"]
+        for line in lines[:1]:
+            remarks[line] = f"{remarks.get(line, '  #')} your {name} is unchanged"
+    return remarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,13 +377,14 @@ class StepView:
         for call in self.calls:
             calls.setdefault(min(max(call.line, 1), max(len(run), 1)), []).append(call)
         values = dict(program.values)
+        remarks = _remarks_on_names(program)
         lines = []
         for number, source in enumerate([*run, *written], start=1):
             made = tuple(calls.get(number, ()))
             lines.append(
                 LineView(
                     number,
-                    source,
+                    f"{source}{remarks.get(number, '')}",
                     made,
                     tuple(text for line, text in program.faults if line == number),
                     "" if made else values.get(number, ""),
