@@ -549,7 +549,7 @@ class ApprovalDialogue:
         """The refusal of a call without a clear answer; `error` is why there can be none."""
         if error is None:
             form = self._decided(Decision("unanswered"))
-            refusal = f"Refused: {self._tool.name} needs approval, and no clear answer came."
+            refusal = f"Refused: {self._tool.name} needs approval, and the reply was not a yes."
             return Clearance(refusal=refusal, edit=self._edited(), form=form)
         why = "nobody answered"
         if isinstance(error, UnansweredError):

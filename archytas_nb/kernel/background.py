@@ -139,7 +139,7 @@ def _end_of(task: asyncio.Task[CallEnd] | None, limit: TimeLimit | None, seconds
             return CallEnd("interrupted", begun=False)
         return task.result()
     if limit is not None and seconds > limit.seconds:
-        text = f"told to stop after {limit}, it has not ended: it is still running"
+        text = f"ignored the limit of {limit}, and is still running"
         return CallEnd("error", error=ToolTimeout(text), seconds=seconds)
     return CallEnd("interrupted", seconds=seconds, running=True)
 
@@ -188,7 +188,7 @@ async def _run(
         late = ToolTimeout(f"stopped after {limit}")
         raise late.with_traceback(error.__traceback__) from None
     if timeout.expired():
-        raise ToolTimeout(f"told to stop after {limit}, it went on to its end")
+        raise ToolTimeout(f"ignored the limit of {limit}, and finished")
     return value
 
 

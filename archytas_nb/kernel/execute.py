@@ -870,11 +870,11 @@ def _expired(ended: CallEnd, limit: TimeLimit) -> CallEnd:
     if isinstance(ended.error, ToolTimeout):
         text = f"stopped after {limit}"
         if ended.seconds > limit.seconds * 1.5 + 0.5:
-            text = f"told to stop after {limit}, it stopped only after {ended.seconds:.3g} s"
+            text = f"ignored the limit of {limit}, and stopped only after {ended.seconds:.3g} s"
         return replace(ended, error=ToolTimeout(text).with_traceback(ended.error.__traceback__))
     if ended.how != "done":
         return ended
-    error = ToolTimeout(f"told to stop after {limit}, it went on to its end")
+    error = ToolTimeout(f"ignored the limit of {limit}, and finished")
     return CallEnd("error", error=error, seconds=ended.seconds)
 
 

@@ -53,7 +53,7 @@ class Decision:
                 return f"refused{by}" if self.reason is None else f"refused{by}: {self.reason}"
             case "stopped":
                 return "the run was stopped"
-        return f"not run, no clear answer{after_seconds(self.seconds) if by else ''}"
+        return f"not run: there was no yes{after_seconds(self.seconds) if by else ''}"
 
 
 class UnansweredError(EOFError):

@@ -180,7 +180,7 @@ def undone(removed: Removed, *, force: bool) -> list[str]:
     lines += _files_moved(asked.run.effects, failed, back=False)
     lines += [f"kept: {each}" for each in asked.kept]
     if asked.kept:
-        lines.append("%agent_undo --force undoes what was kept; it may be lost")
+        lines.append("%agent_undo --force undoes that, too; your later changes of it are then lost")
     lines += [f"note: {each}" for each in left if not isinstance(each, Kept)]
     if diff.unseen:
         lines.append(f"not watched: {', '.join(map(str, diff.unseen))}")

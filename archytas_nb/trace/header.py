@@ -48,7 +48,7 @@ class StopButton:
         self._is_open = True
         self._lock = threading.Lock()
         self.layout = ipywidgets.Layout(width="auto", height="auto", flex="none")
-        tooltip = "end this run now; what is there stays"
+        tooltip = "Stop now and keep the results so far"
         self.widget = ipywidgets.Button(description="Stop", tooltip=tooltip, layout=self.layout)
         self.widget.on_click(self._press)
         front_end.reachable(self.widget)

@@ -46,9 +46,9 @@ class MapPanel:
         self._is_paused = False
         self._drawn: tuple[Any, ...] = ()
         self._stop = StopButton()
-        self._paused = ipywidgets.Button(description="Pause", tooltip="let no other row begin")
+        self._paused = ipywidgets.Button(description="Pause", tooltip="Start no new rows")
         self._retry = ipywidgets.Button(
-            description="Retry what failed", tooltip="ask again about the rows that failed"
+            description="Retry failed rows", tooltip="Ask again about the rows that failed"
         )
         self._failures = ipywidgets.HTML(element("div", stylesheet(_HIDE_DEAD)))
         self._paused.on_click(lambda _: do(self._toggle))

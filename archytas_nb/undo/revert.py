@@ -292,7 +292,7 @@ class Reversal:
         since = [name for name, value in now.items() if then.get(name, MISSING) is not value]
         if not since:
             return ""
-        return f"it is used in {', '.join(sorted(since))} since"
+        return f"it is now used in {', '.join(sorted(since))}"
 
 
 class _Losses:

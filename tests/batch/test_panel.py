@@ -174,10 +174,10 @@ def test_the_last_failures_and_the_state_of_the_buttons_are_shown(
     panel = MapPanel(jobs.append, states.append, lambda: retried.append(True))
     panel.draw([])
     with pytest.raises(LookupError):
-        find(panel.box, "Retry what failed")
+        find(panel.box, "Retry failed rows")
     panel.draw([("row <i>1</i>", "<script>no</script>")], [Column("topic", (("<b>x", 2),))])
     find(panel.box, "Pause").click()
-    find(panel.box, "Retry what failed").click()
+    find(panel.box, "Retry failed rows").click()
     assert states == []  # nothing is done on the thread of the click
     for job in jobs:
         job()

@@ -247,8 +247,8 @@ REFUSED = "The user refused this call{}. Do not send the same call again."
         (["not that table"], REFUSED.format(": not that table")),
         (["", "", "", "y"], "Ann got 5"), (["yep", "ok", "y"], "Ann got 5"),
         (["yes please", "n"], REFUSED.format("")), (["u", "n"], REFUSED.format("")),
-        (["", "", "", ""], "Refused: transfer needs approval, and no clear answer came."),
-        (["y!"] * 4, "Refused: transfer needs approval, and no clear answer came."),
+        (["", "", "", ""], "Refused: transfer needs approval, and the reply was not a yes."),
+        (["y!"] * 4, "Refused: transfer needs approval, and the reply was not a yes."),
         (["stop"], "Not run: the user stopped the run here."),
         ([KeyboardInterrupt], "Not run: the user interrupted here."),
     ],
@@ -364,8 +364,8 @@ def test_one_line_remains_of_the_dialogue(monkeypatch: pytest.MonkeyPatch) -> No
         "transfer(to='Ann', amount=10): approved by you, always, edited amount 5 → 10",
         f"{call}: refused by you: wrong\\u202e\\nperson",
         f"{call}: the run was stopped",
-        f"{call}: not run, no clear answer",
-        f"{call}: not run, no clear answer",
+        f"{call}: not run: there was no yes",
+        f"{call}: not run: there was no yes",
     ]
     assert lines[-1].endswith("not run")
     assert all("\n" not in line and len(line) < 300 for line in lines)

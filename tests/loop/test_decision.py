@@ -13,8 +13,8 @@ CASES = [
     (Decision("approved", "notebook"), "approved by you, always"),
     (Decision("refused", seconds=64.2), "refused by you after 1 min 4 s"),
     (Decision("refused", reason="approved, always"), "refused by you: approved, always"),
-    (Decision("unanswered"), "not run, no clear answer"),
-    (Decision("unanswered", seconds=64.2), "not run, no clear answer after 1 min 4 s"),
+    (Decision("unanswered"), "not run: there was no yes"),
+    (Decision("unanswered", seconds=64.2), "not run: there was no yes after 1 min 4 s"),
     (Decision("stopped", seconds=9), "the run was stopped"),
 ]
 

@@ -155,7 +155,7 @@ def test_the_finished_trace_shows_the_decision_on_a_call() -> None:
     answered = run(CallOutcome("done", "blue", person_seconds=4.0))
     assert "1. query(limit=5) (answered by you after 4 s) → blue" in plain(answered)
     late = run(CallOutcome("refused", "Refused", decision=Decision("unanswered")))
-    assert "not run, no clear answer" in plain(late)
+    assert "not run: there was no yes" in plain(late)
     edited = run(CallOutcome("done", "10 rows", decision=Decision("approved"), edit=edit))
     assert "1. query(limit=10) (approved by you, edited limit 5 → 10) → 10 rows" in plain(edited)
     row = "query(limit=10) → 10 rows (approved by you, you changed limit)"
