@@ -722,11 +722,14 @@ class Agent:
         if called_with_hidden_values():
             raise RuntimeError(VALUES_ARE_HIDDEN)
         if not isinstance(text, str):
-            raise TypeError(f"text={text!r}; expected text to tell the agent")
+            raise TypeError(f"text={text!r}; expected text for the agent")
         if not text.strip():
-            raise ValueError(f"text={text!r}; expected text to tell the agent")
+            raise ValueError(f"text={text!r}; expected text for the agent")
         if not self.inbox.put(text):
-            raise RuntimeError("no question is being answered: ask it with agent.run()")
+            raise RuntimeError(
+                "no question is being answered, so the model would not read this text: ask it with "
+                "agent.run()"
+            )
 
     @users_frames
     def map(

@@ -323,7 +323,7 @@ def _unknown(config: Iterable[str]) -> list[str]:
         advice = "; it has no effect"
         if meant:
             advice = f", did you mean {meant!r}?"
-        found.append(f"the environment variable {name!r} is not one of a setting{advice}")
+        found.append(f"the environment variable {name!r} does not belong to a setting{advice}")
     for name in config:
         if name not in settings.SETTINGS:
             advice = did_you_mean(name, settings.SETTINGS) or "; it has no effect"

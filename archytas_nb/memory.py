@@ -405,17 +405,20 @@ def _check(exchanges: Sequence[Exchange]) -> None:
     ids: set[str] = set()
     for number, exchange in enumerate(exchanges):
         if min(_numbers(exchange.compaction)) < 0:
-            raise ValueError("compaction: expected numbers that are not negative")
+            raise ValueError("compaction: expected numbers of 0 or more")
         if exchange.compaction.dropped > number:
-            raise ValueError("compaction: more questions are left out than there are")
+            raise ValueError("compaction: it leaves out more questions than there are")
         steps = exchanges[exchange.compaction.dropped].steps
         if exchange.compaction.dropped_steps > len(steps):
-            raise ValueError("compaction: more steps are left out than there are")
+            raise ValueError("compaction: it leaves out more steps than there are")
         json.dumps([exchange.kept, [step.kept for step in exchange.steps]], allow_nan=False)
         for step in exchange.steps:
             for call in step.all_calls:
                 if call.id in ids or not call.id.isalnum() or len(ids) > _MAX_CALLS:
-                    raise ValueError(f"calls: the id {call.id!r} is not unique, or not one")
+                    raise ValueError(
+                        f"calls: the id is {call.id!r}; expected letters and digits that no other "
+                        "call has"
+                    )
                 ids.add(call.id)
                 json.dumps([call.input, step.extras.get(call.id)], allow_nan=False)
         json.dumps(exchange.tool_specs, allow_nan=False)

@@ -1084,8 +1084,8 @@ def add_built_in(tools: Toolbox, built_in: Tool, off: str) -> None:
     is_taken = built_in.name in tools
     if is_taken and tools[built_in.name].function is not built_in.function:
         raise ConfigurationError(
-            f"{built_in.name!r} is the name of a built-in tool that is switched on, and of a tool "
-            f'of your own: give yours another name with @tool(name="…"), or set {off}'
+            f"one of your tools has the name of the built-in tool {built_in.name!r}: give yours "
+            f'another name with @tool(name="…"), or leave out the other one with {off}'
         )
     tools.add(built_in)
 

@@ -50,7 +50,8 @@ def read_instructions(given: str) -> Instructions:
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
     if len(text) > MAX_RULES_CHARS:
         message = (
-            f"of {name!r}, only the first {MAX_RULES_CHARS:,} characters are sent as instructions"
+            f"the model reads only the first {MAX_RULES_CHARS:,} characters of {name!r} as "
+            "instructions: make the file shorter"
         )
         warnings.warn(message, stacklevel=2)
     # Masked before it is cut: half a secret would not be recognised.
@@ -70,9 +71,9 @@ def _file(name: str) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         raise _error(name, f"cannot be used: {error}") from None
     if not file.is_relative_to(folder):
-        raise _error(name, f"is a symbolic link that leads elsewhere, to {str(file)!r}")
+        raise _error(name, f"is a symbolic link to another folder, to {str(file)!r}")
     if not name or not is_file:
-        raise _error(name, "is not there")
+        raise _error(name, "does not exist")
     return file
 
 

@@ -254,7 +254,10 @@ class Run(Generic[T_co]):
     def assign(self, name: str, value: Any) -> None:
         """Assign a variable, so that it can be undone with the run."""
         if self.namespace is None:
-            raise RuntimeError("the run has not begun, and has no variables to assign")
+            raise RuntimeError(
+                f"the run has not begun, so {name!r} cannot be assigned with it: wait for its "
+                "first event"
+            )
         if self.watch is None:
             self.watch = VariableWatch(self.namespace, covers_calls=False)
         self.watch.assign(name, value)

@@ -149,8 +149,10 @@ class Choice(Kind):
         name = text.strip()
         if name not in self.names:
             guess = did_you_mean(name, self.names) or ";"
-            expected = f"unknown{guess} expected one of {', '.join(self.names)}"
-            raise UnreadableSettingError(f"{truncate_line(text, 80)!r} is {expected}")
+            known = ", ".join(self.names)
+            raise UnreadableSettingError(
+                f"{truncate_line(text, 80)!r} is unknown{guess} expected one of {known}"
+            )
         return name
 
     def check(self, value: Any) -> Any:

@@ -216,7 +216,7 @@ def _skill(path: Path, root: Path) -> Skill:
     except (OSError, RuntimeError) as error:
         raise ValueError(str(error)) from None
     if not is_inside:
-        raise ValueError(f"it is a link that leads elsewhere, to {str(folder)!r}")
+        raise ValueError(f"it is a symbolic link to another folder, to {str(folder)!r}")
     if not _is_file(folder / FILE):
         raise ValueError(f"its {FILE} is not a regular file")
     text = _read(folder / FILE)

@@ -103,7 +103,7 @@ def test_doctor_names_what_is_misspelled_and_what_cannot_be_read(tmp_path: Path)
     with Server() as server:
         endpoint = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": KEY}
         status, text = run(tmp_path, "doctor", **endpoint, ARCHYTAS_NB_DISCOVR="0")
-        assert "'ARCHYTAS_NB_DISCOVR' is not one of a setting, did you mean" in text
+        assert "'ARCHYTAS_NB_DISCOVR' does not belong to a setting, did you mean" in text
         assert "'ARCHYTAS_NB_DISCOVER'?" in text
         assert "'max_stpes', which is not a setting, did you mean 'max_steps'?" in text
         assert status == 0  # it has no effect, and nothing is missing

@@ -65,7 +65,7 @@ def test_a_link_that_leads_elsewhere_is_refused(folder: Path) -> None:
     (folder / "AGENTS.md").symlink_to(secret)
     (folder / "rules").symlink_to(folder.parent)
     for name in ("@AGENTS.md", "@rules/key", f"@{folder}/AGENTS.md"):
-        with pytest.raises(ConfigurationError, match="leads elsewhere") as caught:
+        with pytest.raises(ConfigurationError, match="link to another folder") as caught:
             system(name)
         assert "canary" not in str(caught.value)
     assert "canary" in system("@../key")  # it is named as what it is

@@ -127,7 +127,7 @@ def test_links_of_the_user_lead_anywhere_and_those_of_a_project_nowhere(
         folder.mkdir()
         (folder / "skills").symlink_to(tmp_path / "dotfiles/skills", target_is_directory=True)
     assert [*skills_in(["user"])] == ["writing"]
-    assert "leads elsewhere" in left_out("project")
+    assert "link to another folder" in left_out("project")
 
 
 def test_a_skill_above_the_repository_is_none_of_the_project(project: Path) -> None:

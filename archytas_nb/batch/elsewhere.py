@@ -217,7 +217,7 @@ class Elsewhere:
                 # It was dropped.
                 dropped += 1
                 if dropped == _DROPPED:
-                    raise failed(f"the executor {_named(self._given)} does not run it: {why}")
+                    raise failed(f"the executor {_named(self._given)} does not run {what}: {why}")
                 _pause(_PAUSE * dropped, stopped)
             elif report.state == "lacking":
                 data = parcel.data
@@ -295,7 +295,7 @@ class Elsewhere:
                 found: T = job.value
                 return found
             _pause(_PAUSE * number, self._stopped)
-        raise failed(f"the executor {_named(self._given)} does not run it: {why}")
+        raise failed(f"the executor {_named(self._given)} does not run a call: {why}")
 
     # ── the executor ──────────────────────────────────────────────────────────────────────────────
 
@@ -483,7 +483,7 @@ class SentCalls:
         if not may_repeat and not self._is_noted:
             self._is_noted = True
             self._begins(
-                _may_have_run(tool.name, "the map was ended while the row was asked about")
+                _may_have_run(tool.name, "the map ended while the model was answering this row")
             )
         try:
             made: CallOutcome = self._elsewhere.run(

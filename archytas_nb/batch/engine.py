@@ -323,8 +323,8 @@ class Map:
         self.answers = Answers(output_type, None, setup.variables)
         if self.answers.by_reference:
             raise ConfigurationError(
-                f"output_type={output_type!r}: the answers are kept in a file, which has no "
-                "variables"
+                f"output_type={output_type!r} names a variable, and a map keeps its answers in a "
+                "file: use a type of plain data, such as float or a dataclass"
             )
         self._same = (
             name or given_name(setup.choice.given),
@@ -1026,7 +1026,7 @@ class Map:
         rest = max(1.0, seconds * left)
         quiet = now - self._ended_at
         if quiet > 3 * rest:
-            yield f"{count(left, 'row')} left, none has ended for {clock(quiet)}"
+            yield f"{count(left, 'row')} left, none has finished for {clock(quiet)}"
         else:
             yield f"about {rest:,.0f} s left"
 

@@ -691,7 +691,7 @@ class InBatches:
         if failure:
             parts.append(f"the endpoint fails: {failure}")
         else:
-            parts.append("an interrupt cancels; if the kernel ends, run the cell again")
+            parts.append("interrupt the kernel to cancel; if it ends, run the cell again")
         line = " · ".join(parts)
         self._map.show(line, page=progress_html(done / total if total else 0.0, line))
 
@@ -716,7 +716,7 @@ def _purpose_of(group: Sequence[_Progress]) -> sent.Purpose | None:
 
 def _unanswered(job: Job) -> ModelError:
     """The error of a row that a batch has no result for."""
-    text = f"the batch {job.id!r} has no answer for the row, {_TRIES} times. Run the map again"
+    text = f"{_TRIES} batches, last {job.id!r}, had no answer for this row. Run the map again"
     return ModelError(text, kind="server")
 
 

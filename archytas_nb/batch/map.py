@@ -245,11 +245,11 @@ def _check_ways(rows: Any, when: Any, plan: Any, executor: Any, unsure: Any) -> 
     if when == "batch":
         for name, is_given in others.items():
             if is_given:
-                raise ValueError(f"when='batch' is for rows that are asked here: leave out {name}=")
+                raise ValueError(f"when='batch' does not work with {name}=: leave out one of them")
     others["unsure"] = unsure is not None  # how sure a list is says nothing of its rows
     for name, is_given in others.items():
         if rows > 1 and is_given:
-            raise ValueError(f"rows={rows} is for rows that are asked here: leave out {name}=")
+            raise ValueError(f"rows={rows} does not work with {name}=: leave out one of them")
 
 
 def _map_of(
@@ -400,7 +400,7 @@ def columns_of(
         return ["answer"], lambda value: {"answer": value}
     for name in names:
         if name in beside:
-            raise ValueError(f"the result has a column {name!r} of its own; rename the field")
+            raise ValueError(f"the result has its own column {name!r}; rename the field")
 
     def parts(value: Any) -> Mapping[str, Any]:
         if isinstance(value, Mapping):

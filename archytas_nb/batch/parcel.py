@@ -142,7 +142,7 @@ def _too_large(parts: Mapping[str, Any], tools: Sequence[Tool], size: int) -> Ex
     sizes = {name: len(dumps(each)) for name, each in named.items()}
     largest = max(sizes, key=lambda each: sizes[each])
     return ExecutorError(
-        f"what the executor's processes need has {size / 1e6:,.0f} MB, {largest} alone "
+        f"the data for the executor's processes has {size / 1e6:,.0f} MB, {largest} alone "
         f"{sizes[largest] / 1e6:,.0f} MB; expected {MAX_BYTES / 1e6:,.0f} MB at most. Load large "
         "data inside the function, from a file that the processes can read"
     )

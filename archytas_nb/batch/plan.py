@@ -353,7 +353,7 @@ class PlannedMap:
     def _one_by_one(self, why: str) -> PlannedResults:
         """Ask row by row."""
         if why:
-            self._show(f"not planned: {why}; rows are asked one by one", final=True)
+            self._show(f"not planned: {why}; the model is asked row by row", final=True)
             self._record = {**self._record, "used": False, "why": why}
         results, values = self._map.results()
         number = len(results)
@@ -371,7 +371,7 @@ class PlannedMap:
             rows.run(rows.open_rows())
         else:
             why = self._record.get("why", "") or rows.limiter.reason
-            text = rows.declined or f"the plan is not used: {why}. No row was asked"
+            text = rows.declined or f"the plan is not used: {why}. No row was sent to the model"
             self._show(text, final=True)
         return self._assembled(None)
 

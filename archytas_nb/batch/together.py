@@ -288,7 +288,7 @@ class MapTogether:
             if found.is_good or rows.limiter.reason:
                 break
             number = max(number // _FEWER, 1)
-            fewer = f"{number} rows a request" if number > 1 else "rows are asked one by one"
+            fewer = f"{count(number, 'row')} a request from now on"
             rows.show(f"answers differ: {fewer}", final=True)
         if not rows.limiter.reason:
             self.record = {"number": number, "compared": compared}

@@ -56,8 +56,8 @@ class Sure:
             check_threshold(unsure)
         elif then is not None:
             raise argument_error(
-                f"then is {then!r} without unsure=; expected the confidence below which it is "
-                "asked, such as unsure=0.8"
+                f"then={then!r} needs unsure=, the confidence below which a question goes to this "
+                "second model, such as unsure=0.8"
             )
         if unsure is not None and is_planned:
             raise argument_error(

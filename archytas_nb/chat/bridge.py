@@ -23,7 +23,7 @@ from archytas_nb.kernel.registered import Registered, registered
 from archytas_nb.version import __version__
 from archytas_nb.words import truncate_line
 
-_WAITS = "*A cell of the notebook is running; the question is asked when it has ended.*\n\n"
+_WAITS = "*A cell of the notebook is running; your question starts when it has ended.*\n\n"
 _NONE = (
     "No notebook is open to this chat. Run `%load_ext archytas_nb` and `%agent_chat on` in one, "
     "and ask again."

@@ -246,7 +246,7 @@ def _with_files(proof: Proof, done: Sequence[Effect], now: Sequence[Effect]) -> 
         elif None in (before.digest, after.digest) and before.what == after.what == "file":
             not_compared.append(f"{each.shown} (not kept)")
         elif not tables and has_times(kept_files.head(before)) and before.what == after.what:
-            not_compared.append(f"{each.shown} (a kind of file that has the time in it)")
+            not_compared.append(f"{each.shown} (a kind of file that contains the time)")
         else:
             was, is_now = tables or (Gone(_described(before)), Gone(_described(after)))
             differences.append(Difference(f"the file {each.shown}", was, is_now))
@@ -393,10 +393,10 @@ def _unknown_state(recorded: Recorded, notes: tuple[NotCovered, ...], other: Seq
         changed = recorded.reads.changed_by_run if recorded.reads is not None else set()
         if not recorded.is_watched and changed.intersection(other):
             names = ", ".join(sorted(changed.intersection(other)))
-            return f"the run changed {names}, which was not watched, so it cannot be restored"
+            return f"the run changed {names}, which the extension did not watch or cannot restore"
         return f"{', '.join(other)} changed since"
     if not recorded.is_watched and recorded.reads is None:
-        return "changes of the run were not watched, so the state before it is not known"
+        return "the extension did not watch the run's changes, so the state before it is unknown"
     return ""
 
 

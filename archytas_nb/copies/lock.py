@@ -60,7 +60,7 @@ def lines() -> list[str]:
     if level.kind == "guarded":
         return [
             "guarded: Python refuses effects that it sees",
-            *(f"not locked, for want of {each}" for each in level.missing),
+            *(f"not locked: this machine lacks {each}" for each in level.missing),
         ]
     found = [f"locked: Landlock ABI {level.abi}, and a filter of system calls"]
     if level.abi < landlock.NEWEST:
@@ -98,15 +98,15 @@ def lock(
 
 
 def _check() -> None:
-    """Try two effects: a lock that does not hold must not be believed in."""
+    """Try two effects, so that nobody relies on a lock without effect."""
     try:
         os.kill(os.getppid(), 0)
     except PermissionError:
         pass
     else:
-        raise OSError(0, "the filter of system calls does not hold")
+        raise OSError(0, "the filter of system calls has no effect")
     try:
         tuple(Path("/").iterdir())
     except PermissionError:
         return
-    raise OSError(0, "Landlock does not hold")
+    raise OSError(0, "Landlock has no effect")

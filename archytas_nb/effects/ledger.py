@@ -536,11 +536,11 @@ def _undone(effect: Effect, store: Store, *, force: bool) -> Left | None:
     if now.is_same(effect.before):  # an earlier undo got as far as this
         return None
     if not force and not now.is_same(effect.after):
-        return Left(effect, "it was changed since", is_changed=True)
+        return Left(effect, "it has been changed since", is_changed=True)
     try:
         store.put(path, effect.before)
     except OSError as error:
-        return Left(effect, f"it cannot be put back: {error.strerror or error}")
+        return Left(effect, f"it cannot be restored: {error.strerror or error}")
     return None
 
 

@@ -101,8 +101,8 @@ def check_threshold(unsure: Any) -> None:
     is_number = isinstance(unsure, (int, float)) and not isinstance(unsure, bool)
     if not is_number or not 0 <= unsure <= 1:
         raise argument_error(
-            f"unsure is {unsure!r}; expected the least confidence of an answer, from 0 to 1, such "
-            "as 0.8; or 0 to be told the confidence only"
+            f"unsure is {unsure!r}; expected the lowest confidence that you accept, from 0 to 1, "
+            "such as 0.8, or 0 to only see the confidence of each answer"
         )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from archytas_nb.trace.live import TraceView
 
 _KEPT = 20  # traces that an undo can still change
+_NOT_LAST = "this is no longer the last question: run its cell again to ask it again"
 
 
 class AfterRuns:
@@ -69,7 +70,7 @@ class AfterRuns:
 
         def ask(question: str, *, continues: bool = False) -> Done:
             if continues and self._history.last is not run:
-                raise ArchytasError("this is no longer the last question")
+                raise ArchytasError(_NOT_LAST)
             again(question)
             return Done()
 
@@ -94,7 +95,7 @@ class AfterRuns:
         # A cell may have run between the press and this.
         removed = self._history.forget_last() if self._history.last is run else None
         if removed is None:
-            raise ArchytasError("this is no longer the last question")
+            raise ArchytasError(_NOT_LAST)
         self.undone(removed)  # the trace says what that did
         return Done()
 
@@ -103,7 +104,10 @@ class AfterRuns:
 
         back = self._history.bring_back() if self._is_undone(run) else None
         if back is None:
-            raise ArchytasError("it was brought back already, or another question was asked")
+            raise ArchytasError(
+                "there is nothing to bring back: this question is back already, or you have "
+                "asked another one since"
+            )
         return Done("\n".join(self.redone(back)))
 
     def _is_undone(self, run: Run) -> bool:
@@ -156,7 +160,7 @@ def offer_retry(
 
     def retry() -> Done:
         if names.get(name) is not frame:
-            return Done(f"{name} holds something else now: run the cell again")
+            return Done(f"{name!r} holds something else now: run the cell again")
         names[name] = again = ask()
         handle.update(front_end.NOTHING, raw=True)
         row.close()

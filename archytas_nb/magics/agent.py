@@ -164,7 +164,8 @@ class ArchytasNB(SettingTraits, Magics):
             )
         if self._settings(vars(args)).context == "none":
             raise UsageError(
-                "the model may not see the error: context is 'none'; use %agent_fix --context auto"
+                "context is 'none', so the model does not see the error: use %agent_fix --context "
+                "auto"
             )
         args.cell = True
         silent = text.endswith(";")

@@ -191,7 +191,9 @@ class Background:
         """End those that are running."""
         running = [each for each in self._begun if not each.running.is_over]
         if not running:
-            raise UsageError("no question is running in the background")
+            raise UsageError(
+                "no question is running in the background; %agent --background QUESTION starts one"
+            )
         for each in running:
             each.inbox.stop()
             each.wait()

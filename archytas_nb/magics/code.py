@@ -68,7 +68,7 @@ def write_code(
     from archytas_nb.code.verify import verify
 
     if history.is_running:
-        raise UsageError("a question is being answered; it has code when that has ended")
+        raise UsageError("a question is being answered; ask for its code when that has ended")
     if which == "last" and history.planned is not None and name != "skill":
         return _write_rows(shell, history, history.planned, file, name, force=force)
     runs = chosen_runs(history, which)
@@ -77,7 +77,10 @@ def write_code(
     codes = [(each, each.run.recorded()) for each in runs]
     if name is not None:
         if len(runs) > 1 or file:
-            raise UsageError("--as makes a tool of one question, in the next cell")
+            raise UsageError(
+                "--as makes a tool of one question, in the next cell: choose the question with "
+                "--runs, and leave out the file"
+            )
         return _write_function(shell, history, runs[0], name)
     lines = []
     for each, recorded in codes:
@@ -111,7 +114,7 @@ def _write_file(
     returned = {each for part in parts for each in part.returned}
     missing = sorted(returned & {each for part in kept for each in part.names})
     lines += [
-        f"{each!r} is the run of a question, which the file does not have" for each in missing
+        f"{each!r} is the run of a question, so the file cannot define it" for each in missing
     ]
     return TextResult("\n".join([f"written: {path}", *lines]))
 
@@ -164,7 +167,7 @@ def _write_rows(
 
     if name is not None:
         if file:
-            raise UsageError("--as makes a tool in the next cell, not in a file")
+            raise UsageError("--as makes a tool in the next cell: leave out the file")
         _check_name(shell, name)
     try:
         code = code_of_rows(planned, name or "answer_row")
@@ -190,7 +193,7 @@ def _check_name(shell: Any, name: str) -> None:
         expected = "expected letters from a to z, digits and _, and no action such as final_answer"
         raise UsageError(f"--as: {name!r} is not a valid name of a tool; {expected}") from None
     if name in _CELL_NAMES or hasattr(builtins, name):
-        raise UsageError(f"--as: the cell needs {name!r} as it is; choose another name")
+        raise UsageError(f"--as: the cell itself uses the name {name!r}; choose another name")
     for each in (name, f"test_{name}"):
         if each in shell.user_ns:
             raise UsageError(f"--as: {each!r} is a variable already; choose another name")

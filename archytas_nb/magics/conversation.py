@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _NAMES_CALL = re.compile(r"\S+#[0-9a-f]{4}")  # as `ApprovalForm.name` is
 _UNWATCHED = (
-    "what the last question changed was not watched: use --python undoable, or set "
-    "%config ArchytasNB.undo = True"
+    "the extension did not watch what the last question changed: before the next one, use "
+    "--python undoable, or set %config ArchytasNB.undo = True"
 )
 
 
@@ -91,7 +91,7 @@ class ConversationMagics(Magics):
         could not be restored. After an undo that kept something, --force undoes that, too.
         """
         if self.history.is_running:
-            raise UsageError("a question is being answered; it can be undone when that has ended")
+            raise UsageError("a question is being answered; undo it when that has ended")
         if args.redo and args.force:
             raise UsageError("--redo and --force exclude each other: choose one")
         if args.redo:

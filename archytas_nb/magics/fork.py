@@ -16,6 +16,8 @@ from archytas_nb.words import collapse_whitespace, count
 LastAsked: TypeAlias = tuple[Question, RunSetup, str]
 """The question of a cell as it was read, what it was asked with, and how it was written."""
 
+_NO_BRANCHES = "the last question has no branches; %agent_fork 2 makes one from step 2"
+
 
 class StartOfBranch(NamedTuple):
     """From where a branch begins.
@@ -63,8 +65,8 @@ def fork_from(history: History, last: LastAsked | None, text: str) -> StartOfBra
         raise UsageError("the last question was not asked in a cell: ask it with %agent to fork it")
     if not asked.run.is_watched:
         raise UsageError(
-            "what the last question changed was not watched, so there is no way back to its steps: "
-            "use --python undoable, or set %config ArchytasNB.undo = True"
+            "the extension did not watch what the last question changed, so it cannot go back to "
+            "its steps: ask again with --python undoable, or set %config ArchytasNB.undo = True"
         )
     start = beginning(asked.run, asked.exchange, int(number), said.strip())
     fork = history.fork
@@ -79,7 +81,7 @@ def branches(history: History) -> TextResult:
     """The branches of the last question."""
     fork = _fork_of(history)
     if fork is None:
-        return TextResult("the last question has no branches; %agent_fork 2 makes one from step 2")
+        return TextResult(_NO_BRANCHES)
     lines = [f"branches of: {collapse_whitespace(fork.current.run.question, 80)}"]
     for number, each in enumerate(fork.branches, 1):
         mark = "▸" if each is fork.current else " "
@@ -94,7 +96,7 @@ def go_to(history: History, number: int) -> TextResult:
     """Go to a branch of the last question; raises UsageError if there is none of this number."""
     fork = _fork_of(history)
     if fork is None:
-        raise UsageError("the last question has no branches")
+        raise UsageError(_NO_BRANCHES)
     if not 1 <= number <= len(fork.branches):
         raise UsageError(f"there is no branch {number}; expected 1 to {len(fork.branches)}")
     notes = go(fork.current.run, fork.branches[number - 1].run)

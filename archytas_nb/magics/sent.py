@@ -79,7 +79,10 @@ def request_text(number: str) -> SentRequest:
         )
     each = sent.requests[index - 1]
     if each.body is None:
-        raise UsageError(f"the text of request {number} is no longer kept: it is too long ago")
+        raise UsageError(
+            f"the text of request {number} is no longer kept: it was too large, or many followed "
+            "it; expected a later one"
+        )
     shown = SentRequest(truncate_middle(each.body.decode("utf-8", "replace"), MAX_SHOWN))
     at = time.strftime("%H:%M:%S", time.localtime(each.time))
     shown.heading = f"Request {number}, sent at {at} to {each.address}: {each.size:,} bytes"

@@ -93,7 +93,7 @@ class Reader:
         except ValueError as error:
             raise NotReadError(f"it is not JSON: {error}") from None
         if not isinstance(found, dict):
-            raise NotReadError(f"it is {_kind(found)}, expected an object of JSON")
+            raise NotReadError(f"it is {_kind(found)}, expected a JSON object")
         if "result" in found or "error" in found:
             made: JsonObject = {"jsonrpc": "2.0", "id": found.get("id")}
             if "error" in found:

@@ -133,7 +133,7 @@ class NotebookServer:
         """
         self._thread.start()
         if not self._server.has_begun.wait(_SECONDS_TO_START) or not self._thread.is_alive():
-            raise RuntimeError("the server did not begin")
+            raise RuntimeError(f"the server did not start within {_SECONDS_TO_START} s: try again")
         self._listener.start()
 
     def stop(self) -> None:

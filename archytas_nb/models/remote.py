@@ -583,7 +583,7 @@ class RemoteModel:
                 names = [self.errors.clean(model.name) for model in self.listed()]
                 if self._model is None and self.default.names:
                     defaults = ", ".join(map(repr, self.default.names))
-                    error = error.with_advice(f"No default model answers there: {defaults}.")
+                    error = error.with_advice(f"None of the default models is there: {defaults}.")
                 elif self._model and (ended := end_of(self.base_url, self._model)):
                     error = error.with_advice(f"The model {self._model!r} may be gone{ended}.")
                 return error.with_advice(refusals.models_hint(names, self._model or ""))

@@ -168,7 +168,10 @@ class Interpreter:
                     return
             except (MontyError, RuntimeError) as error:
                 reason = error
-        raise RuntimeError("the sandbox does not start: its processes end immediately") from reason
+        raise RuntimeError(
+            "the sandbox does not start: its processes end immediately. Without it, use "
+            "protocol='react'"
+        ) from reason
 
     def _is_reopened(self, saved: _Saved | None) -> bool:
         self._session = session = self._opened(os_policy=policy())

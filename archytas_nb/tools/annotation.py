@@ -278,7 +278,7 @@ class Rewriter:
         if is_whole and is_endless(annotation):
             raise FaultyTypeError(
                 f"the alias {type_text(annotation)!r} is, or contains, one of its own alternatives:"
-                " write what the others are"
+                " remove it from them"
             )
         if (is_whole or has_quoted_names(annotation)) and _is_supported(annotation):
             return annotation
@@ -293,7 +293,9 @@ class Rewriter:
             raise _undefined(error) from error
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
-            raise FaultyTypeError(f"the alias {annotation} cannot be evaluated: {what}") from error
+            raise FaultyTypeError(
+                f"the alias {type_text(annotation)!r} cannot be evaluated ({what}): correct it"
+            ) from error
         return self.rewrite(value, accepts_str=accepts_str)
 
     def _class(self, annotation: Any, *, accepts_str: bool) -> Any:
@@ -309,7 +311,10 @@ class Rewriter:
             return collections.Counter[Any] if is_plain else rewritten
         cls = origin or annotation
         if not isinstance(cls, type):
-            raise Unusable(f"{annotation!r} is not a type that can be checked")
+            raise Unusable(
+                f"{annotation!r} is not a type that can be checked; expected a class or a type of "
+                "typing, such as list[str]"
+            )
         if not args:
             base = _scalar_base(cls)
             if base is not None:

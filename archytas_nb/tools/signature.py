@@ -100,7 +100,9 @@ def define(f: Callable[..., Any], name: str | None, note: str = "") -> dict[str,
         if code is not None:
             where = f" (defined at line {code.co_firstlineno})"
         if code is not None and "site-packages" in code.co_filename:
-            where = f" (it is of {draft.base.__module__}: call it in a function of your own)"
+            where = (
+                f" (it belongs to {draft.base.__module__}: call it in a function that you write)"
+            )
         raise ToolError(f"{draft.source_name!r} cannot be a tool{where}:", draft.faults)
     kind, text = _describe_result(draft, returns, doc.returns or Description(""))
     prose = [part for part in (doc.short, doc.long) if part]
@@ -410,7 +412,10 @@ def _default(param: inspect.Parameter) -> tuple[Any, Callable[[], Any] | None]:
     try:
         return make(), make
     except Exception as error:
-        raise Unusable(f"its default cannot be made without other arguments: {error}") from error
+        raise Unusable(
+            f"its default_factory cannot be called without other arguments ({error}): give it "
+            "a function that needs none"
+        ) from error
 
 
 def _fitting(draft: _Draft, name: str, default: Any, kind: ArgumentType) -> Any:

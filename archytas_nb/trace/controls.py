@@ -94,9 +94,9 @@ class Controls:
         names = [each.name for each in others if same.get(each.name) != each.text]
         what = ""
         if names:
-            what = f"there is another value now for {', '.join(names)}"
+            what = f"the value of {', '.join(names)} is different"
         elif form.why != seen.why:
-            what = "you are asked for another reason now"
+            what = "the reason for asking is different"
         if not what:
             return ""
         return f"Not run yet: after your change, {what}. Look at it again."

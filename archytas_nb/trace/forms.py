@@ -296,7 +296,7 @@ class ApprovalSheet(Sheet):
         refuse = self._button("Refuse", "refuse", is_first=True)
         refuse.add_class(page.GO)
         back = self._turn("Back", "card").add_class(page.BACK)
-        stop = self._button("Stop", "stop", tooltip="end the run here; nothing of the call is run")
+        stop = self._button("Stop", "stop", tooltip="stop the run here, without this call")
         stop.add_class("archytas-nb-stop")
         self._changed = self._html()
         row = [

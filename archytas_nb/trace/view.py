@@ -29,7 +29,7 @@ MARKS: dict[str | None, str] = {
 """The marks of a call's status and of a note's kind; other notes have ``!``."""
 _TITLES = {
     "compaction": "the conversation was too long, so its beginning was shortened",
-    "summary": "a summary by the model takes the place of what is left out",
+    "summary": "a summary by the model replaces the part that is left out",
     "check": "the model was asked to check its answer",
     "repair": "",  # how a reply was read matters only when the step is unfolded
     "protocol": "",

@@ -58,13 +58,13 @@ def kinds_of(value: Any) -> tuple[tuple[Kind, ...], str]:
         is_users = value.__flags__ & MADE_IN_PYTHON and not is_from_library(value.__module__)
         if is_users:
             return (content.CLASS,), ""
-        return (), "class" if is_from_library(value.__module__) else "a class of its own kind"
+        return (), "class" if is_from_library(value.__module__) else "class with its own metaclass"
     if cls is dict and is_of_module(value):
         return (), "module"
     if cls is types.ModuleType:
         name = value.__dict__.get("__name__")
         is_users = name != "__main__" and not is_from_library(name)
-        return (), "a module of your own" if is_users else "module"
+        return (), "one of your modules" if is_users else "module"
     return kinds_of_type(cls)
 
 

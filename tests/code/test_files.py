@@ -378,7 +378,7 @@ def test_a_name_that_is_taken_is_refused(book: Notebook) -> None:
         with pytest.raises(UsageError, match="not a valid name of a tool"):
             book.shell.run_line_magic("agent_code", f"--as {name}")
     for name in ("print", "tool"):
-        with pytest.raises(UsageError, match="as it is"):
+        with pytest.raises(UsageError, match="the cell itself uses"):
             book.shell.run_line_magic("agent_code", f"--as {name}")
     with pytest.raises(UsageError, match="'test_gap' is a variable already"):
         book.shell.run_line_magic("agent_code", "--as gap")

@@ -187,7 +187,7 @@ def test_a_step_that_is_not_there_changes_nothing(notebook, line: str, said: str
 def test_without_watched_changes_there_is_no_way_back(notebook) -> None:
     notebook.run_line_magic("config", "ArchytasNB.undo = False")
     ask(notebook, "c = 1")
-    with pytest.raises(UsageError, match="not watched"):
+    with pytest.raises(UsageError, match="did not watch"):
         notebook.run_line_magic("agent_fork", "1")
     assert notebook.user_ns["c"] == 1
 

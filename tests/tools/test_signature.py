@@ -455,6 +455,6 @@ def test_a_list_that_should_be_a_type_is_named_with_what_to_write():
 def test_a_function_of_a_library_is_to_be_called_in_one_of_ones_own():
     with pytest.raises(ToolError) as raised:
         Tool.from_function(pd.read_csv)
-    own = "call it in a function of your own"
-    head = f"'read_csv' cannot be a tool (it is of {pd.read_csv.__module__}: {own}):"
+    own = "call it in a function that you write"
+    head = f"'read_csv' cannot be a tool (it belongs to {pd.read_csv.__module__}: {own}):"
     assert str(raised.value).splitlines()[0] == head

@@ -264,9 +264,9 @@ def test_a_call_that_a_change_has_made_another_one_is_asked_about_again_with_the
         " ".join(each.value for each in widgets(box) if "HTML" in type(each).__name__)
         for box in shown.shown
     )
-    assert "another reason" not in first
+    assert "reason for asking" not in first
     assert "Not run yet" in second
-    assert "another reason" in second
+    assert "reason for asking" in second
 
 
 def test_what_is_pressed_before_a_form_can_have_been_read_does_nothing(
