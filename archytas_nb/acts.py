@@ -27,7 +27,7 @@ _HARMLESS = {
     "socket.__new__",  # it goes nowhere yet
     "socket.gethostname", "socket.getservbyname", "socket.getservbyport", "signal.pthread_kill",
     "shutil.unpack_archive",
-    # What they connect to has been said; these have what is sent there.
+    # Other events have told of their connections; these are only about the data that is sent.
     "http.client.send", "ftplib.sendcmd", "smtplib.send", "imaplib.send", "poplib.putline",
     "nntplib.putline", "telnetlib.Telnet.write",
 }  # fmt: skip

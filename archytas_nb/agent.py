@@ -171,7 +171,7 @@ _asked: ContextVar[frozenset[int]] = ContextVar("asked", default=frozenset())
 
 
 def _least(*limits: Any) -> Any:
-    """The smallest of some limits, of which None is none."""
+    """The smallest of some limits, of which None means no limit."""
     given = [each for each in limits if each is not None]
     return min(given, default=None)
 
@@ -486,7 +486,7 @@ class Agent:
             person_elsewhere.reset(person)
             _asked.reset(token)
             if run is not None:
-                # What it cost is known here: its model may be another one.
+                # Its cost is counted here, because its model may be another one.
                 caller.host.count(replace(run.usage, usd=run.cost or 0.0))
                 inner = ev.InnerRun(run.question, run.model, run.protocol, tuple(run.events))
                 caller.runs.append(inner)

@@ -292,7 +292,7 @@ def _lambda_text(function: Any) -> str:
     """A lambda by itself, whatever else its statement says; empty if its source is not known."""
     with contextlib.suppress(OSError, TypeError, AttributeError, ValueError):
         code = function.__code__
-        # What only prepares the call has a place of no width.
+        # Instructions that only prepare the call have a place without width.
         places = [each for each in code.co_positions() if None not in each and each[2] != each[3]]
         first = min((line, column) for line, _, column, _ in places)
         last = max((line, column) for _, line, _, column in places)

@@ -194,7 +194,7 @@ class BackgroundRun:
         on_end: Called on the main thread when it has ended.
 
     Attributes:
-        error: An error that is none of the run, such as that of an observer; None without one.
+        error: An error outside of the run, such as that of an observer; None without one.
     """
 
     def __init__(

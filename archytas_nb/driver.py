@@ -478,7 +478,7 @@ class Driver:
         try:
             reply = yield from self.model.complete(request)
         except KeyboardInterrupt:
-            # What is written of a reply to a question aside is not shown.
+            # A side request shows nothing of its reply.
             return ev.NoReply("interrupted", "" if request.is_side_request else self._written)
         except (ModelError, ConfigurationError) as error:
             self.run.error = error

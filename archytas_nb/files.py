@@ -1,8 +1,8 @@
 """Writes every file of the package; none is left half written, and none is lost.
 
 A file is written next to its target and moved into its place in one step. Until then the target has
-its earlier contents, whatever happens: a full disk, an interrupt, a killed process. What a killed
-process leaves next to the target has a name of its own, and the next write removes it.
+its earlier contents, whatever happens: a full disk, an interrupt, a killed process. The file that a
+killed process leaves next to the target has a name of its own, and the next write removes it.
 
     .NAME.1a2b3c4d.part    is being written while its process holds a lock on it; else it was left
     NAME                   that says something about a running process is `held` by it: locked in

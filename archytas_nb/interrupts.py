@@ -401,7 +401,7 @@ class ThreadTimer:
             except _Last:
                 break
             except BaseException as error:  # noqa: BLE001 (raised below)
-                # What was sent was raised just now; nothing else may get lost.
+                # The error that was sent has been raised; any other one must not get lost.
                 if type(error) is not self._sent:
                     other = error
         if other is not None:

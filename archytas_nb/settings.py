@@ -572,7 +572,7 @@ class Settings:
 
         Raises:
             ConfigurationError: The value of an environment variable cannot be read.
-            ValueError: What is given is invalid.
+            ValueError: A given value is invalid.
         """
         given = given or {}
         read = {name: value(name) for name in QUESTION_SETTINGS if name not in given}

@@ -311,7 +311,7 @@ def _fields(front: str) -> Mapping[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """The value of a text in YAML; None if it is none, or is deeper than any front matter.
+    """The value of a text in YAML; None if it is not YAML, or is deeper than any front matter.
 
     Raises:
         ValueError: It has aliases.

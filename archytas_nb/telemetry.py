@@ -5,8 +5,8 @@ setting ``telemetry`` is on. A run is a span, and so is each request to a model 
 tool in it; a map is a span around those of its rows. Where they are sent is decided by whoever
 configures OpenTelemetry in this process; without that, they go nowhere.
 
-What a person, the model or a tool wrote is in no span, unless the setting is ``"contents"`` and
-the model may see all values; then secrets are masked.
+Texts of a person, the model or a tool are in no span, unless the setting is ``"contents"`` and the
+model may see all values; then secrets are masked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ except ImportError:
 _NAMES = {"gemini": "gcp.gemini", "mistral": "mistral_ai"}
 """Providers whose names in the conventions are not ours."""
 _OTHER = "_OTHER"
-"""The convention's name for what has none that is known, such as a tool that does not exist."""
+"""The convention's name for a thing without a known name, such as a tool that does not exist."""
 
 _AGENT = "archytas_nb"
 

@@ -9,9 +9,9 @@ The states of an attempt, and what the map does at its end:
     lost      it has begun, and nobody knows how it ended      → again, if it may run twice;
                                                                  else the row is unknown
 
-What was lost once runs alone the next time, so that a row that ends its process ends no other. The
-executor is gone where it takes no further attempts. One whose processes have broken is replaced by
-another of the same kind, with the same arguments, until the map ends.
+A row that was lost once runs alone the next time, so that a row that ends its process ends no
+other. The executor is gone where it takes no further attempts. One whose processes have broken is
+replaced by another of the same kind, with the same arguments, until the map ends.
 """
 
 from __future__ import annotations

@@ -703,7 +703,7 @@ class Map:
         raise self._error
 
     def _ask_with(self, workers: int, most: int, threads: list[threading.Thread]) -> None:
-        """Ask with so many workers about so many rows each, at most; do what they want done."""
+        """Ask with this many workers about this many rows each, at most; do what they want done."""
         context = contextvars.copy_context()  # in which a kernel keeps to what cell output belongs
         context.run(Stop.current.set, self.limiter.now)
         for _ in range(workers):
@@ -1065,7 +1065,7 @@ def _show_nothing(*_: Any, **__: Any) -> None:
 
 
 def _check_limits(workers: Any, rpm: Any) -> None:
-    """Raise ValueError for a number of workers or a rate that is none."""
+    """Raise ValueError for an invalid number of workers or rate."""
     if type(workers) is not int or workers < 1:
         raise ValueError(f"workers is {workers!r}; expected a whole number above 0")
     is_number = isinstance(rpm, Real) and not isinstance(rpm, bool)

@@ -136,7 +136,7 @@ class _LaterModel(RowModel):
         if outcome is None:
             self.ask, self.expected = ask, expected
             self.purpose = sent.purpose.get()
-            # What it has cost counts when it has ended.
+            # Its cost counts when it has ended.
             self.usage = self.spent = Usage()
             raise KeyboardInterrupt
         if isinstance(outcome, ModelError):

@@ -1,4 +1,4 @@
-"""The interval of a rate: how certain it is after so many runs."""
+"""The interval of a rate: how certain it is after this many runs."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class Limiter:
 
 
 def _amount(budget: float | str | None) -> tuple[float, bool]:
-    """The amount of a budget, and whether it is in USD; ValueError for what is none."""
+    """The amount of a budget, and whether it is in USD; ValueError for anything else."""
     if budget is None:
         return math.inf, False
     found = _AMOUNT.fullmatch(str(budget).strip())

@@ -225,7 +225,7 @@ def _code(rows: PlannedRows) -> str:
 
 
 def _check_plan(plan: Any, verify: Any, max_fallback: Any) -> None:
-    """Raise ValueError for an option of a plan that is none."""
+    """Raise ValueError for an invalid option of a plan."""
     if plan not in (True, False, "auto") or not isinstance(plan, (bool, str)):
         raise ValueError(f"plan is {plan!r}; expected True, False or 'auto'")
     if type(verify) is not int or verify < 0:
@@ -236,7 +236,7 @@ def _check_plan(plan: Any, verify: Any, max_fallback: Any) -> None:
 
 
 def _check_ways(rows: Any, when: Any, plan: Any, executor: Any, unsure: Any) -> None:
-    """Raise ValueError for ways to send rows that are none, or cannot be used together."""
+    """Raise ValueError for ways to send rows that do not exist, or do not work together."""
     if type(rows) is not int or not 1 <= rows <= MAX_ROWS:
         raise ValueError(f"rows is {rows!r}; expected a number of rows from 1 to {MAX_ROWS}")
     if when not in ("now", "batch"):
@@ -599,7 +599,7 @@ def _score(model: str, case: Case, answers: Sequence[tuple[RowResult, Any]]) -> 
 
 
 def _case(given: Any, *, typed: bool) -> Case:
-    """A case with its check; raises ValueError for what is none."""
+    """A case with its check; raises ValueError for anything else."""
     fault = ValueError(
         f"a case is {given!r}; expected (question, expected) or (question, expected, check)"
     )

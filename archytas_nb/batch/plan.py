@@ -421,7 +421,7 @@ class PlannedMap:
             return tried if decision == "run" else None
 
     def _keep_record(self) -> None:
-        # What is done stays unchanged, so it is kept as something that is open.
+        # Nobody can change a row that is done, so the record is kept as one that is open.
         self._map.keep(self._key, RowResult("open", answer=dict(self._record)))
 
     def _tried_anew(self, text: str) -> ProgramTrial:
@@ -946,7 +946,7 @@ class PlannedMap:
         return planned
 
     def _may_ask(self, number: int) -> bool:
-        """Whether so many rows may be asked one by one."""
+        """Whether this many rows may be asked one by one."""
         share = number / len(self._distinct)
         if share <= self._options.max_fallback:
             return True
@@ -1053,7 +1053,7 @@ def _short(result: RowResult) -> str:
 
 
 def _difference(mine: Any, theirs: Any) -> str:
-    """By how much a number differs from that of the program; empty where it is none."""
+    """By how much a number differs from that of the program; empty where it is not a number."""
     numbers = [each for each in (mine, theirs) if type(each) in (int, float)]
     if len(numbers) < 2 or not mine or not all(map(math.isfinite, numbers)):
         return ""

@@ -186,7 +186,7 @@ def ask_row(
         ConfigurationError: No row can be asked about.
     """
     run = Run[Any](question, _is_typed=answers.form is not None)
-    # What a row keeps in variables goes with it.
+    # Variables that calls of a row create go with it.
     variables = ChainMap({}, setup.variables)
     check = None
     if answers.form is not None:

@@ -320,7 +320,7 @@ class Store:
                 self._write(database, key, replace(row, status="unknown", error=error), owner)
 
     def watch(self, known: dict[str, Usage]) -> None:
-        """Count from now on what others spend for these rows, which have cost so much."""
+        """Count from now on what others spend for these rows, which have cost this much."""
         self._known = known
 
     def spent_elsewhere(self) -> Usage:

@@ -255,7 +255,7 @@ class MapTogether:
         return "done" not in known
 
     def _keys(self, number: int) -> list[str]:
-        """The keys of the rows when so many are asked together; those of single rows for one."""
+        """The keys of the rows when this many are asked together; those of single rows for one."""
         if number == 1:
             return self._singles
         return self._map.keys_of(self._full, (), "together", self._prompt, str(number))
@@ -292,7 +292,7 @@ class MapTogether:
             rows.show(f"answers differ: {fewer}", final=True)
         if not rows.limiter.reason:
             self.record = {"number": number, "compared": compared}
-            # What is done stays unchanged, so it is kept as something that is open.
+            # Nobody can change a row that is done, so the record is kept as one that is open.
             rows.keep(self._key, RowResult("open", answer=self.record))
         return number
 
@@ -324,7 +324,7 @@ class MapTogether:
     # ── asking ────────────────────────────────────────────────────────────────────────────────────
 
     def _ask(self, number: int, places: Sequence[int]) -> None:
-        """Ask about rows, so many in each request."""
+        """Ask about rows, this many in each request."""
         rows = self._map
         keys = self._keys(number)
         groups = [places[at : at + number] for at in range(0, len(places), number)]
@@ -456,7 +456,7 @@ class MapTogether:
 
 
 def _shares(usage: Usage, number: int) -> list[Usage]:
-    """A usage in so many parts, whose sum it is."""
+    """A usage in this many parts, whose sum it is."""
     each = Usage(
         usage.requests // number,
         usage.input_tokens // number,

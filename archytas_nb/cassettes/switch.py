@@ -322,8 +322,8 @@ class CassetteModel:
         """The user, whose answers are recorded; the real one is asked only if that is allowed.
 
         An agent that is a tool has a user whose answers the outer agent records already: those to
-        its own questions are recorded with its own exchanges. What is asked is not recorded if
-        values stay here.
+        its own questions are recorded with its own exchanges. If values stay here, the questions
+        are not recorded.
         """
         return _RecordedPerson(self, real, hides_values=hides_values)
 

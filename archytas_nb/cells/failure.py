@@ -108,7 +108,7 @@ def _around(lines: list[str], at: int, size: int) -> str:
 
 
 def _window(lines: list[str], at: int, size: int) -> tuple[int, int]:
-    """The largest range of lines around one of them that has so many characters."""
+    """The largest range of lines around one of them with at most this many characters."""
     begin = at
     end = at + 1
     room = size - len(lines[at])

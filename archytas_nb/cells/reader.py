@@ -1,8 +1,8 @@
 """The cells that were run in this session, for the read-only tool `cells`.
 
 Sources, printed texts, results and errors are read from IPython's history, which has the outputs
-since IPython 9. What a cell displays, such as its figures, is noted while the extension is loaded
-(`ran.py`). A terminal keeps it in its history.
+since IPython 9. Displays of a cell, such as its figures, are noted while the extension is loaded
+(`ran.py`). A terminal keeps them in its history.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Results:
         return sum(each == value for each, _ in numbers_in(self.given))
 
     def is_known(self, number: float, digits: int | None = None) -> bool:
-        """Whether a number is in a result or the question, rounded to so many digits."""
+        """Whether a number is in a result or the question, rounded to this many digits."""
         if any(each == number for each, _ in numbers_in(self.given)):
             return True
         return number in self._numbers or any(

@@ -268,7 +268,7 @@ def _tables(suffix: str, *states: State) -> tuple[Any, ...]:
     A library names such a function by the suffix, as `read_csv` and `read_parquet`.
     """
     kind = suffix.removeprefix(".")
-    # What is unpickled can run anything.
+    # Unpickling can run anything.
     if not kind or kind == "pickle" or any(each.size > _MAX_TABLE for each in states):
         return ()
     files = [kept_files.content(each) for each in states]

@@ -96,7 +96,7 @@ def _become(
     watch.bound(beginning.memory, beginning.limits.scratch)
     sys.settrace(None)
     sys.setprofile(None)
-    # What is collected would have to be written to first, which makes it a page of its own.
+    # Collecting an object writes to it, which would copy its page from the kernel.
     gc.freeze()
     asyncio.events._set_running_loop(None)  # noqa: SLF001 - the loop is that of the kernel
     # A log of the kernel that cannot be written is not a fault of the program.

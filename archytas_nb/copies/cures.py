@@ -363,8 +363,8 @@ def _table_of_shape(failure: Failure, made: ast.expr, array: Any) -> str:
 def _numerals(failure: Failure) -> Cure | None:
     """A column of numbers that are text, with which the statement computes: it is read as numbers.
 
-    All of it can be read in one way only. What has no digit, such as a header that is repeated, is
-    not a number, and counts as missing.
+    All of it can be read in one way only. A text without a digit, such as a header that is
+    repeated, is not a number, and counts as missing.
     """
     if not isinstance(failure.error, _OF_TEXT):
         return None

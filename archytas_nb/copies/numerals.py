@@ -79,7 +79,7 @@ def _separators(between: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _read(text: str, groups: str, point: str) -> float | None:
-    """The number that a text is with these separators; None if it is none."""
+    """The number in a text with these separators; None if it is not a number."""
     separated = rf"[1-9]\d{{0,2}}(?:{re.escape(groups)}\d{{3}})+|" if groups else ""
     decimals = rf"(?:{re.escape(point)}\d+)?" if point else ""
     if not re.fullmatch(rf"[-+]?(?:{separated}\d+){decimals}(?:[eE][-+]?\d+)?", text):

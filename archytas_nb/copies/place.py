@@ -79,7 +79,7 @@ class Copy:
 
     Args:
         namespace: The variables of the kernel.
-        folder: The project, in which files can be read, but for secrets.
+        folder: The project, in which files can be read, except secrets.
         limits: The limits of the copy.
         call: The function that calls a function of the kernel: name, arguments by position and by
             name.
@@ -157,7 +157,7 @@ class Copy:
         reader, way = self._run(source, is_part=is_part)
         if reader.ended == "hang":
             _hung.add(os.getpid())
-            # What the program called in the kernel is repeated, and not called again.
+            # Calls of the program in the kernel are not made again: their results are repeated.
             self._replayed = called
             with suppress(CopyError):
                 reader, way = self._run(source, is_part=is_part)
@@ -173,7 +173,7 @@ class Copy:
         """
         process = self._process
         if process is None or not process.is_running:
-            # What was kept runs again, and with it what has this name.
+            # The kept statements run again, also the one that defines this name.
             process = self._started("")
         for message in process.ask("value", name):
             if message.what == "value":
@@ -194,7 +194,8 @@ class Copy:
                 return self._read(process, source, is_part=is_part), process.way
             except NotSentError as error:
                 if process.way == "message" and self._is_fork_doubtful():
-                    # What has run would hang in a fork; without this program it goes on here.
+                    # The earlier statements would hang in a fork; without this one, the copy goes
+                    # on here.
                     raise CopyError(f"{error}; it is not in the copy") from None
                 process.close()
         process = self._started(source)

@@ -142,7 +142,7 @@ class CopyProcess:
         _running.add(self)
 
     def __del__(self) -> None:
-        # Whoever forgets to close a copy has none that goes on.
+        # A copy that nobody closes does not go on.
         if hasattr(self, "_child_is_gone"):
             self.close()
 

@@ -107,7 +107,7 @@ def readable(folder: Path) -> Readable:
     """The paths that code in a copy may read.
 
     Args:
-        folder: The project: what is in it can be read, but for secrets.
+        folder: The project: its files can be read, except secrets.
     """
     whole = [Path(each) for each in _SYSTEM] + list(python_and_libraries())
     whole += [Path("/proc/self", each) for each in _OF_ITSELF]

@@ -1,8 +1,8 @@
 """The system calls that a locked process may make, and the filter that refuses all others.
 
-It is a list of what is allowed, so a call that Linux gets later is refused. What is allowed acts on
-the memory and the threads of the process, and on files that Landlock decides about; a call that
-could act on something else as well is allowed only with the arguments of `_rules`.
+It is a list of the allowed calls, so one that Linux gets later is refused. Allowed calls act on the
+memory and the threads of the process, and on files that Landlock decides about; a call that could
+act on something else as well is allowed only with the arguments of `_rules`.
 """
 
 from __future__ import annotations

@@ -468,7 +468,7 @@ class Ledger:
                 continue
             earlier = MISSING
             if was is not None:
-                # What is written through one hard link changes the others.
+                # A write through one hard link changes the others.
                 known = kept.get(was.st_ino) if stat.S_ISREG(was.st_mode) else None
                 suspected = self._suspected.get(path)
                 earlier = known or (suspected and self._store.hashed(suspected)) or state_of(was)
@@ -618,7 +618,7 @@ def changed_by_others(ledger: Ledger) -> Iterator[set[Path]]:
         for path, events in ledger.met.paths.copy().items():
             now = _stat(path)
             before = known.get(path)
-            # What is open here may be written at any time.
+            # An open file may be written at any time.
             if before is not None and before[0] == events and _is_changed(before[1], now):
                 if not ledger.met.has_run and not _is_open(now):
                     others.add(path)
@@ -651,7 +651,7 @@ def _is_open(found: os.stat_result | None) -> bool:
             with suppress(OSError):
                 if os.path.samestat(os.stat(f"/proc/self/fd/{each}"), found):  # noqa: PTH116
                     return True
-        # What is mapped is written without a descriptor.
+        # A mapped file is written without a descriptor.
         return f" {found.st_ino} " in Path("/proc/self/maps").read_text(errors="replace")
     return True
 

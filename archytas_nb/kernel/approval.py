@@ -750,7 +750,7 @@ MAX_VALUE = 100_000  # characters in the whole form
 _MAX_SHORT_VALUE = 300  # in the short form
 _AROUND = 4  # lines of a program before and after the one that waits, in the short form
 _ITEMS = 60  # items that are shown of a container that is too long
-_CELLS = 20_000  # an array, a series or a frame with at most so many values is shown in full
+_CELLS = 20_000  # an array, a series or a frame with at most this many values is shown in full
 
 
 def form_text(form: ApprovalForm, *, whole: bool = False) -> str:

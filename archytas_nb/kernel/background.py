@@ -347,7 +347,7 @@ def _turning(loop: Any) -> Iterator[_Turned | None]:
         return
     task = asyncio.current_task(loop)
     ready = _Ready.of(loop)
-    expected = len(loop._ready)  # noqa: SLF001 - whoever turns it outside this takes so many
+    expected = len(loop._ready)  # noqa: SLF001 - another turn of it takes this many
     if task is not None:
         asyncio.tasks._leave_task(loop, task)  # noqa: SLF001
     _Turned.suspended.append(task)

@@ -61,21 +61,21 @@ class Effort:
     hashed: int = 1_000_000
 
     def may_test(self, times: int) -> bool:
-        """Whether so many values may be tested; they are then counted as read."""
+        """Whether this many values may be tested; they are then counted as read."""
         if times > self.tested:
             return False
         self.tested -= times
         return True
 
     def may_compare(self, times: int) -> bool:
-        """Whether so many values may be compared; they are then counted as read."""
+        """Whether this many values may be compared; they are then counted as read."""
         if times > self.compared:
             return False
         self.compared -= times
         return True
 
     def may_hash(self, times: int) -> bool:
-        """Whether so many values may be looked up; they are then counted as read."""
+        """Whether this many values may be looked up; they are then counted as read."""
         if times > self.hashed:
             return False
         self.hashed -= times
@@ -456,7 +456,7 @@ def _are_few(values: Sequence[Any]) -> bool:
 
 
 def _within(written: Sequence[str], facts: str, room: int) -> tuple[str, int]:
-    """A line for columns with the same facts, in so many tokens, and how many it names."""
+    """A line for columns with the same facts, in this many tokens, and how many it names."""
     line = f"\n  {', '.join(written)}: {facts}"
     shown = len(written)
     while shown > 1 and text_tokens(line) > room:

@@ -185,7 +185,7 @@ def _mark(line: str, value: Any) -> str:
 
 
 def listed_columns(value: Any, hidden: Collection[str] | None = None) -> list[str]:
-    """The names of the first columns of a table, as they are listed; empty if it is none."""
+    """The names of the first columns of a table, as they are listed; empty for anything else."""
     with contained():
         if (table := table_of(value)) is None:
             return []

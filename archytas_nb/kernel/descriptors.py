@@ -26,7 +26,7 @@ SUPPORTED = os.name == "posix" and hasattr(select, "poll")
 
 _POLL = 0.02  # seconds between two reads
 _BUSY = 0.001  # while there is output
-_IDLE_POLLS = 50  # the reading thread ends after so many reads without a call
+_IDLE_POLLS = 50  # the reading thread ends after this many reads without a call
 
 
 class _Pipe:

@@ -325,7 +325,8 @@ class Disclosure:
             name = error.raised or "an error"
             error = replace(error, text=f"{name} (the message is not shown to you)")
         assigned = {name: self._shown(each) for name, each in end.assigned.items()}
-        # What is printed has no kind: it may look like a number. How often it was may be a value.
+        # Printed text has no kind: it may look like a number, and the number of lines may be a
+        # value.
         shown = (NOT_SHOWN,) if end.shown else ()
         lost = "it was stopped, or its process was lost" if end.lost else ""
         return replace(end, shown=shown, assigned=assigned, error=error, lost=lost)

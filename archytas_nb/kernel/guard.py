@@ -273,7 +273,7 @@ class ToolGuard(origin.Origin):
             is_variable = each.f_globals is self.variables and name not in each.f_code.co_freevars
             if is_variable and self._before.get(name, _NONE) is not value:
                 continue
-            # What a container holds may have been put there by the code.
+            # The code may have put the function into a container.
             if any(_holds(one, function, 3) for one in (value, *_attributes(value, names))):
                 return True
         return False

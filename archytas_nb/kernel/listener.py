@@ -66,7 +66,7 @@ class Connection:
             self.done()
 
     def tick(self, ticks: int) -> None:
-        """End it if it was idle for so many ticks."""
+        """End it if it was idle for this many ticks."""
         with self._lock:
             self._ticks = 0 if self._busy else self._ticks + 1
             is_over = self._ticks > ticks

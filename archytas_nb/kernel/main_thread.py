@@ -62,7 +62,7 @@ class MainThread:
         """Run what was submitted in this cell, on the main thread, until a future is done."""
         waiting = [*self._waiting]
         for work in waiting:
-            # What is left in the queue of the loop then has nothing to do.
+            # Its entry in the queue of the loop then does nothing.
             work()
         while not done.done():
             try:

@@ -270,7 +270,7 @@ _CODE = (
 
 
 def _is_code(value: Any) -> bool:
-    """Whether a value leads to code: it is none that only holds data."""
+    """Whether a value leads to code: it does not hold only data."""
     return issubclass(type(value), _CODE) or "__wrapped__" in _attributes_of(value)
 
 

@@ -162,7 +162,7 @@ _input = _own_input()  # when this is imported, as later it may be patched
 
 
 def _discard_typed(early: float) -> None:
-    """Forget what was typed in a terminal, and what will be in so many seconds."""
+    """Forget what was typed in a terminal, and what will be in this many seconds."""
     if sys.platform == "win32":
         import msvcrt
 

@@ -221,7 +221,7 @@ class _Stages:
         self.count = len(self._old_steps) + self._exchanges_to_drop + self._steps_to_drop
 
     def at(self, strength: int) -> Compaction:
-        """The compaction after so many changes; 0 is the given one."""
+        """The compaction after this many changes; 0 is the given one."""
         truncations = min(strength, len(self._old_steps))
         result = _truncated(self._compaction, self._old_steps[:truncations], _OLD_LENGTH)
         strength -= truncations
@@ -481,7 +481,7 @@ class ContextWindow:
     def _cached_messages(self, exchange: Exchange) -> tuple[list[Message], int, dict[int, Json]]:
         """The messages of an exchange, their tokens, and what goes back with them, by index.
 
-        They are cached when the exchange is complete. What one model sent, no other one gets.
+        They are cached when the exchange is complete. Thoughts of a model go only to this model.
         """
         is_own = exchange.model == self._exchange.model
         state = exchange.ending, len(exchange.steps), is_own
@@ -499,7 +499,7 @@ class ContextWindow:
 
 
 def _summary_tokens(budget: int) -> int:
-    """Maximum number of tokens of a summary, for a conversation of at most so many."""
+    """Maximum number of tokens of a summary, for a conversation of at most this many."""
     return min(summary.TOKENS, budget // 4)
 
 

@@ -69,7 +69,7 @@ def _of_variables(described: Mapping[str, Described]) -> Iterator[str]:
 
 
 def have_room(names: Iterable[str]) -> bool:
-    """Whether a question can name so many variables, in whatever groups."""
+    """Whether a question can name this many variables, in whatever groups."""
     return text_tokens(", ".join(runs([*names]))) <= _NAMES // 2
 
 

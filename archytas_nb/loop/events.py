@@ -122,7 +122,7 @@ class Change:
     name: str  # or the path to the object: config['columns'][0]
     words: tuple[str, ...] = ()  # descriptions of what has changed
     also: tuple[str, ...] = ()  # other names that are bound to the same object
-    # What a person reads in place of the words, if the content of a table says more; no model does.
+    # For a person, in place of the words, if the content of a table says more; no model reads it.
     seen: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
@@ -933,7 +933,7 @@ class ApprovalForm:
     is_shown: bool = False  # an observer displays it, so it is not printed
     fields: tuple[FormField, ...] = field(default=(), compare=False, repr=False)
     choices: tuple[Choice, ...] = field(default=(), repr=False)  # those that the person has
-    # What is wrong with an argument that is changed; empty if nothing is.
+    # The fault of an argument that is changed; empty if there is none.
     check: Callable[[Mapping[str, Json]], str] = field(
         default=lambda _: "", compare=False, repr=False
     )
@@ -1116,7 +1116,7 @@ def with_texts(reply: Reply, change: Callable[[str], str]) -> Reply:
     """A reply about calls, a program or an answer, with each text in it changed.
 
     Args:
-        reply: The reply. What a model has written stays, and so do values themselves.
+        reply: The reply. Texts of a model stay, and so do values themselves.
         change: Returns the text that takes the place of another one.
     """
     if isinstance(reply, (CallOutcomes, ProgramEnded, ProgramFaults, Verdict)):

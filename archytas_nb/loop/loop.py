@@ -628,7 +628,7 @@ class ReactRun:
     def _leave_out_repeated(self, program: str, report: str, fault: Fault | None = None) -> None:
         """Leave out failed programs that a model writes again and again, and keep their fault.
 
-        A model may copy its own faulty reply for ever. What a program has done is kept.
+        A model may copy its own faulty reply for ever. The effects of a program stay known.
         """
         is_again = program in self.failed_programs
         self.failed_programs.add(program)

@@ -1,7 +1,7 @@
 """The program protocol: a reply is a short Python program over the tools, run in a sandbox.
 
-Tools are functions in it. What the program shows, the calls that it made and the line that failed
-are the user message that follows. `answer(value)` ends the run.
+Tools are functions in it. The next user message has the values that the program shows, the calls
+that it made and the line that failed. `answer(value)` ends the run.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ class Exchange:
     message_cache: dict[str, Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    # The kinds of data in the outcomes of so many steps.
+    # The kinds of data in the outcomes of this many steps.
     _kinds: dict[DataKind, None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

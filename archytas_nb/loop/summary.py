@@ -1,6 +1,6 @@
 """The summary that takes the place of the beginning of a long conversation, written by the model.
 
-It covers a conversation up to a place: so many exchanges, and so many steps of the next one. The
+It covers a conversation up to a place: some exchanges, and some steps of the next one. The
 record stays complete, so it is known later whether a summary is still one of what is there.
 """
 
@@ -15,7 +15,7 @@ from archytas_nb.loop.record import Exchange, StepRecord, Summary
 from archytas_nb.words import keep_both_ends, truncate_line
 
 Place: TypeAlias = tuple[int, int]
-"""So many exchanges from the beginning, and so many steps of the next one."""
+"""This many exchanges from the beginning, and this many steps of the next one."""
 
 TOKENS = 1000
 """Maximum number of tokens of a summary."""

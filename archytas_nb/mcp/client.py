@@ -450,7 +450,7 @@ class _Check:
                 kind.check_schema(self._schema)
                 self._validator = kind(self._schema)
             error = best_match(self._validator.iter_errors(value))
-        except Exception:  # noqa: BLE001 - of a library, about a schema that is none
+        except Exception:  # noqa: BLE001 - of a library, about a schema that is not valid
             return ""
         if error is None:
             return ""

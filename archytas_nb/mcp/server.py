@@ -33,7 +33,7 @@ from archytas_nb.words import truncate_line, visible
 
 T = TypeVar("T")
 
-# What other programs send in a wrong way is answered, and not written below a cell.
+# Faulty requests of other programs get an answer; a log of them below a cell helps nobody.
 for _name in ("mcp", "uvicorn"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 

@@ -196,7 +196,7 @@ class BatchApi(ABC):
         return data
 
     def _lines(self, opened: Callable[[Any, Any], Any]) -> Iterator[dict[str, Any]]:
-        """The objects of a file with one in each line; a line that is none is left out."""
+        """The objects of a file with one in each line; any other line is left out."""
         rest = b""
         for chunk in self._model.fetched(opened, most_bytes=_MOST_RESULT_BYTES):
             *lines, rest = (rest + chunk).split(b"\n")

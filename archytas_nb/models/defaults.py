@@ -9,8 +9,8 @@ A default is gone if the endpoint lists its models without it, or refuses it as 
     | none  | all            | the first               | none; the error says what is served, and |
     |       |                |                         | refused models are tried again later     |
 
-What is gone is known until the process ends, for the same address and key: a key may not have the
-models of another one.
+Models that are gone are remembered until the process ends, for the same address and key: another
+key may have them.
 """
 
 from __future__ import annotations

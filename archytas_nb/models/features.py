@@ -365,7 +365,7 @@ def _reasoning(request: Request, form: Capabilities, text: str) -> Iterator[Chan
 
 
 def _images(request: Request, form: Capabilities, text: str) -> Iterator[Change]:
-    """At most so many images, if the text says so; else without those of this conversation."""
+    """At most this many images, if the text says so; else without those of this conversation."""
     found = images_in(request.ask, form)
     if not found:
         return

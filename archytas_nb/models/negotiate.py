@@ -49,7 +49,7 @@ _MAYBE_ABOUT_REQUEST = frozenset({500})
 _MISSING = frozenset({404, 405, 501})
 """Statuses of an address that a server does not have."""
 _FAILURES = 2
-"""So many such failures in a row are taken for a refusal."""
+"""This many such failures in a row are taken for a refusal."""
 _USUAL_CONTEXT = 8192
 """The context in tokens of a model of which nothing is known."""
 _VAIN_SECONDS = 30.0
@@ -462,7 +462,7 @@ class Search:
             each.adds for each in self._step if each.adds and each.adds not in self._request.fields
         ]
         if added and re.search(rf"(?<!\w){added[0]}(?!\w)", text):
-            # What it adds is refused, and so was the request without.
+            # The endpoint refuses the added field, and has refused the request without it.
             self._undo(self._step)
             self._is_about_tools = True
         elif self._is_by_words and words == self._words:

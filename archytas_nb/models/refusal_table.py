@@ -1,7 +1,7 @@
 """The meaning of servers' error responses: a table, with an example of each.
 
-The texts of servers are not standardized: the words here only decide what a person is told. What is
-left out of a refused request is found by trying (`negotiate.py`).
+The texts of servers are not standardized: the words here only decide what a person is told. The
+form that an endpoint accepts is found by trying (`negotiate.py`).
 """
 
 from __future__ import annotations

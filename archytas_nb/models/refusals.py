@@ -1,6 +1,6 @@
 """Creates the errors to raise for the error responses of servers, and reads the numbers in them.
 
-What a response means is decided by the table in `refusal_table.py`.
+The table in `refusal_table.py` decides what a response means.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Repeated:
     """The form of events that differ in one text only, as nearly all of a streamed reply do.
 
     JSON is read from left to right. So an event that begins and ends like an earlier one, with one
-    string between, has the same value but for that string.
+    string between, has the same value except that string.
 
     Attributes:
         before: How these events begin, up to the first quote of the text; empty if none is known.
@@ -45,7 +45,7 @@ class Repeated:
 def events(  # noqa: C901, PLR0912 - one loop, for speed
     chunks: Iterable[bytes], other: list[str], repeated: Repeated
 ) -> Iterator[list[tuple[Any, str]]]:
-    """The data of the events in each chunk: its JSON value, or None if it is none, and its text.
+    """The data of the events in each chunk: its JSON value, or None if it has none, and its text.
 
     Data that is JSON ends its event, because not all servers write an empty line after it.
 

@@ -84,7 +84,7 @@ class _Work:
             self.result.set_exception(error)
 
     def is_done_after(self, seconds: float) -> bool:
-        """Whether it is done after so many seconds."""
+        """Whether it is done after this many seconds."""
         wait([self.result], timeout=seconds)
         return self.result.done()
 

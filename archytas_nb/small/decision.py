@@ -21,7 +21,7 @@ FITS, LACKS, TALK = "yes", "no", "talk"
 """What the model replies."""
 
 SURE_OF_TALK = 0.5
-"""From which probability on a message counts as none that asks for anything."""
+"""From which probability on a message is taken for one that asks for nothing."""
 LEAST_FIT = {"data": 0.42, "tools": 0.24}
 """Below which probability that it fits, a question is refused.
 
@@ -48,8 +48,8 @@ def first_decision(
     """Decide about a question: None if the run goes on, else how it has ended.
 
     It is only asked for where it can be told: of the first question of a conversation, by a model
-    whose endpoint has grammars, where there are data or tools of the user. What the model knows by
-    heart needs none of them.
+    whose endpoint has grammars, where there are data or tools of the user. A question that the
+    model can answer by heart needs none of them.
 
     Args:
         loop: The run.

@@ -1,8 +1,8 @@
 """Changes of a text at its nodes; all else stays unchanged, and each line keeps its number.
 
 A node is replaced by a template: texts, and between them nodes that it has inside, which keep their
-own text with their own changes. What is between those nodes (brackets, signs, comments) goes,
-and only its line breaks stay. So nothing is ever searched for in the text.
+own text with their own changes. Of the text between those nodes (brackets, signs, comments) only
+the line breaks stay. So nothing is ever searched for in the text.
 
 asttokens does not serve: in f-strings before Python 3.12 it has no tokens, and to mark those of a
 text takes ten times as long as to parse it.

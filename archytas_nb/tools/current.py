@@ -1,7 +1,7 @@
 """The run in which a tool is called: a parameter with the annotation `CurrentRun`.
 
-The model does not see such a parameter. What the run offers is a `Host`, which the driver has while
-it runs calls.
+The model does not see such a parameter. The run offers its parts through a `Host`, which the driver
+has while it runs calls.
 """
 
 from __future__ import annotations

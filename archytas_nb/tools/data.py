@@ -1,9 +1,8 @@
 """Previews of arrays, series and tables as text, and of figures and images as PNG.
 
 Rows are written as CSV, by one writer for every library: no display option of pandas or numpy
-changes what a model reads. A number has the digits that a reader needs; that others were cut is
-said. What a table is, and its parts, is in `tools/tables.py`. No library is
-imported.
+changes what a model reads. A number has the digits that a reader needs, and a note if others were
+cut. `tools/tables.py` decides what is a table, and reads its parts. No library is imported.
 """
 
 from __future__ import annotations
@@ -383,7 +382,7 @@ def _has_no_floats(values: Any) -> bool:
 
 
 def short_number(value: Any, size: int | None = None) -> str:
-    """A float with the digits that a reader needs; any other value in so many characters.
+    """A float with the digits that a reader needs; any other value in this many characters.
 
     A number of up to ten digits is written with all of them, without the error of its computation.
     Of any other, there are six digits, and at least two decimals.
@@ -564,7 +563,7 @@ def encode_image(value: Any) -> str:
         value: PNG or JPEG as bytes, base64 text or the path of a file; or a figure.
 
     Raises:
-        ValueError: It is none of these, or larger than 5 MB.
+        ValueError: It is something else, or larger than 5 MB.
         OSError: The file cannot be read.
     """
     data: Any = value

@@ -202,7 +202,7 @@ def attributes_of(value: Any) -> Mapping[str, Any]:
 
 
 def _named(names: Iterable[str], most: int, between: str = ", ") -> str:
-    """Names on one line, at most so many; the others are counted."""
+    """Names on one line, at most this many; the others are counted."""
     listed = [truncate_line(each, MAX_NAME) for each in names]
     shown = between.join(listed[:most])
     return shown if len(listed) <= most else f"{shown}{between}… {len(listed) - most:,} more"

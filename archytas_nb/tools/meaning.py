@@ -53,7 +53,7 @@ def signature_of(f: Callable[..., Any]) -> inspect.Signature:
     """The signature of a callable, in which undefined names are not an error.
 
     Raises:
-        TypeError, ValueError: It has none that Python can read.
+        TypeError, ValueError: Python cannot read it.
     """
     if sys.version_info >= (3, 14):
         return inspect.signature(f, annotation_format=annotationlib.Format.FORWARDREF)

@@ -6,8 +6,8 @@
     changed          changed with it         the new specification
     changed          not changed             the old one, which counts, and what the file says now
 
-The first time that an object is looked at, its file is taken for its source. What counts of a
-function is its code, of a class its fields: a model reads no more of it.
+The first time that an object is looked at, its file is taken for its source. Of a function the code
+counts, of a class its fields: a model reads no more of them.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Part(NamedTuple):
 
 
 def parsed(text: str) -> tuple[str, tuple[Step, ...]] | None:
-    """The name and the steps of a path; None for a text that is none, such as one with a call."""
+    """The name and the steps of a path; None for any other text, such as one with a call."""
     text = text.strip()
     if len(text) > _MAX_PATH:
         return None

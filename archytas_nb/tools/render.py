@@ -226,7 +226,7 @@ def _number_of(values: Iterable[Any]) -> int:
 
 
 def _shortened(value: Any, room: int) -> str:
-    """JSON in so many characters: of what is too long, both ends and what is left out.
+    """JSON in this many characters: of what is too long, both ends and what is left out.
 
     A text that is all of the result is shown as it is.
     """

@@ -31,7 +31,7 @@ _WITHOUT_SPACES = "\u3040"
 
 
 def best(tools: Mapping[str, Tool], what: str, most: int = FOUND) -> list[str]:
-    """The names of the tools whose texts fit best, the best first; none that shares no word.
+    """The names of the tools whose texts fit best, the best first; each shares a word with it.
 
     Args:
         tools: The tools by name.

@@ -7,8 +7,8 @@
                                                query, which nobody but its owner starts
 
 The class of a value decides, by `isinstance` against the libraries that are loaded; none of them is
-imported. What a table contains exactly, for undo, is read in `undo/tables.py`: narwhals gives
-values, and no buffers.
+imported. `undo/tables.py` reads the exact content of a table, for undo: narwhals gives values, and
+no buffers.
 
 A name is written so that it is one word of a line, whatever it contains (`label_of`). A value that
 Python cannot hold, such as a date after the year 9999, is the text that its library writes.
@@ -185,7 +185,7 @@ class Table:
         return [self.column(place) for place in range(self.width)]
 
     def rows(self, part: slice, columns: int | None = None) -> list[tuple[Any, ...]]:
-        """The values of some rows, those of the index first; at most so many columns."""
+        """The values of some rows, those of the index first; at most this many columns."""
         raise NotImplementedError
 
     def records(self) -> list[dict[Any, Any]]:
@@ -290,7 +290,7 @@ def index_of(value: Any) -> tuple[Column, ...]:
     levels = []
     for n in range(index.nlevels):
         name = index.names[n]
-        # What pandas calls one of several without a name, where it needs a name.
+        # The name that pandas gives to one of several levels where it needs a name.
         label = f"level_{n}" if name is None and index.nlevels > 1 else ""
         levels.append(_ColumnOfPandas(name, index.get_level_values(n), label))
     return tuple(levels)
@@ -332,7 +332,7 @@ class Column:
         raise NotImplementedError
 
     def counts(self, most: int) -> list[tuple[Any, int]]:
-        """The most frequent values with their frequencies, at most so many."""
+        """The most frequent values with their frequencies, at most this many."""
         raise NotImplementedError
 
     def ends(self) -> tuple[Any, Any]:

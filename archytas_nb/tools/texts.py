@@ -115,7 +115,7 @@ def safe_str(value: Any) -> str:
 
 
 def in_line(value: Any, size: int | None = None) -> str:
-    """A value of a table on one line of at most so many characters.
+    """A value of a table on one line of at most this many characters.
 
     Of a list, no item is cut.
     """

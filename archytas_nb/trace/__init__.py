@@ -1,7 +1,7 @@
 """A run as plain text, Markdown and HTML, of which a front end shows one.
 
-What differs in a second run (versions, ids) is metadata; times and tokens are those of the replies,
-which a cassette keeps. So a run and its replay have equal data.
+Facts that differ in a second run (versions, ids) are metadata; times and tokens are those of the
+replies, which a cassette keeps. So a run and its replay have equal data.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def _decided(call: CallView, outcome: ev.CallOutcome) -> CallView:
 
 
 def _without_defaults(sent: ev.Json, edit: ev.Edit) -> ev.Json:
-    """The arguments of an edited call but for those that nobody gave."""
+    """The arguments of an edited call, without those that nobody gave."""
     if not isinstance(edit.input, dict):
         return edit.input
     given = {each.name for each in edit.arguments}.union(_by_name(sent))
@@ -141,7 +141,7 @@ def _approved_texts(texts: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def with_outcome(call: CallView, outcome: ev.CallOutcome) -> CallView:
-    """The call with its outcome, but for the runs that it has made."""
+    """The call with its outcome, without the runs that it has made."""
     call = _decided(call, outcome)
     text = outcome.for_person or outcome.result
     if outcome.images and text == image_text(outcome.value):  # the image itself is shown

@@ -1,7 +1,7 @@
 """Buttons that copy an answer, a table in it, or a block of code.
 
-What is saved has no script, so the buttons are added by the page in which a question was asked, to
-all answers, those of earlier questions included.
+A saved notebook has no script, so the page in which a question was asked adds the buttons, also to
+the answers of earlier questions.
 """
 
 from __future__ import annotations

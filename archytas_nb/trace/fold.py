@@ -325,7 +325,7 @@ def _with_end(step: StepView, end: ev.ProgramFaults | ev.ProgramEnded) -> StepVi
 
 
 def _fault(program: ProgramView, fault: ev.Fault) -> tuple[int, str]:
-    """A fault with its line; 0 if that is none of the program, as in an earlier function."""
+    """A fault with its line; 0 if that is not in the program, as in an earlier function."""
     line = program.begin + fault.line
     text = tidy(fault.text)
     if program.begin < line <= program.text.count("\n") + 1:

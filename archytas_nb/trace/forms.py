@@ -6,7 +6,7 @@
       └─Refuse…─▶ reason ─Back─▶ card
 
 A click arrives on another thread: there it is only put into a queue. The thread that asks takes it
-from the queue, and it alone writes widgets. What a form does with the keyboard is in `form_page`.
+from the queue, and it alone writes widgets. `form_page` says what a form does with the keyboard.
 """
 
 from __future__ import annotations

@@ -916,7 +916,7 @@ def _inner_run(run: RunView, limits: PageLimits) -> Html:
 def _long_arguments(
     arguments: tuple[tuple[str, str], ...], below: Mapping[str, str], limits: PageLimits
 ) -> Iterator[Html]:
-    """The arguments of a call that is too long for one line, but for those shown below."""
+    """The arguments of a call that is too long for one line, without those shown below."""
     for name, value in arguments:
         if name in below:
             continue

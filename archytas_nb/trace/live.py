@@ -313,7 +313,7 @@ _STICKY = (
     f".{_HEADER}{{position:sticky;top:0;z-index:3;background:var(--jp-layout-color0,Canvas);"
     f"padding-bottom:.3em;border-bottom:{LINE};max-width:{draw.WIDTH};overflow:visible!important;"
     "--jp-widgets-inline-height:24px;--jp-widgets-margin:1px}"
-    # What is scrolled under it fades, in a height in which nothing is while it is not scrolled.
+    # Content fades as it scrolls below the header, in a height that is empty before.
     f".{_HEADER}::after{{content:'';position:absolute;top:calc(100% + 1px);left:0;right:0;"
     "height:6px;background:linear-gradient(var(--jp-layout-color0,Canvas),transparent);pointer-events:none}"
     f"[data-jp-theme-name*=Contrast] .{_WHOLE} *{{border-color:currentColor!important}}"

@@ -42,7 +42,7 @@ TABLE_SHEET = (
     # The direction of a cell is that of its text.
     f".{CLASS} th,.{CLASS} td{{unicode-bidi:plaintext}}"
     f".{CLASS} .{TABLE} [align=right]{{text-align:right}}"
-    # What is broken inside can be read as another number.
+    # A number that is broken over two lines can be read as another one.
     f".{CLASS} th,.{CLASS} [align=right],.{CLASS} .{NUMBER}"
     "{white-space:nowrap;font-variant-numeric:tabular-nums}"
 )
@@ -365,7 +365,7 @@ MAX_CODE = 100_000
 """Of an answer that is longer no block of code is read."""
 _PYTHON = ("", "python", "py", "python3", "ipython")
 MAX_BRACKETS = 2_000
-"""Above so many characters, or opening brackets, Markdown takes too long: it is shown as text."""
+"""Above this many characters, or opening brackets, Markdown takes too long: it is shown as text."""
 
 
 def markdown(value: str, marks: Sequence[tuple[str, str, str]] = ()) -> Html:

@@ -219,7 +219,7 @@ class TerminalLayer:
         self._over.set()
         self._screen.show("")
         self._steps(view.steps, is_over=True)
-        # An error that is none of a run ends it without an ending.
+        # An error outside of a run ends it without an ending.
         is_empty = view.ending is None
         is_empty |= isinstance(view.ending, Interrupted) and not view.ending.text
         if isinstance(view.ending, Failed) and view.ending.explained is not None:

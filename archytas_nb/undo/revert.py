@@ -265,7 +265,7 @@ class Reversal:
         if not force:
             found = {each: each.changes() or self._used(each, holders) for each in open_items}
             while open_items:
-                # What is kept leads to less that would be lost.
+                # Objects that a kept item leads to are not lost: the losses are counted again.
                 reasons |= {each: why for each, why in found.items() if why}
                 left = [each for each in open_items if each not in reasons]
                 losses = _Losses(self, left, to)
