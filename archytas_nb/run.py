@@ -542,7 +542,7 @@ class Run(Generic[T_co]):
         return format(self.answer, spec)
 
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
-        # What values have; a value of the answer is meant.
+        # Operators that values have and a run has not: the error says how to get the value.
         locals().update({name: no_operator(name) for name in OPERATORS})
 
     def checked(self) -> Run[T_co]:

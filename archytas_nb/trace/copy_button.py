@@ -1,15 +1,17 @@
-"""Buttons that copy an answer, a table in it, or a block of code.
+"""Buttons that copy an answer, a table in it, or a block of code, or make a cell of that.
 
 A saved notebook has no script, so the page in which a question was asked adds the buttons, also to
-the answers of earlier questions.
+the answers of earlier questions. No kernel can add a cell after a press, but JupyterLab and
+Notebook 7 run a command that a pressed button names (their command linker).
 """
 
 from __future__ import annotations
 
-from archytas_nb.trace.safe import ANSWER, CLASS, Html, stylesheet
+from archytas_nb.trace.safe import ACTIONS, ANSWER, CLASS, PYTHON, Html, stylesheet
 
 _SHEET = (
     f".{CLASS} :has(>.archytas-nb-copy){{position:relative}}"
+    ".archytas-nb-copy+.archytas-nb-copy{right:5em}"
     # That of the answer is next to the line above it, where there is no text.
     f".{ANSWER}>.archytas-nb-copy{{top:-2.2em}}"
     ".archytas-nb-copy{position:absolute;top:.3em;right:.3em;padding:.1em .6em;font:inherit;"
@@ -27,11 +29,15 @@ if (!window.archytasNbCopies) {{
   sheet.removeAttribute('onload')
   document.head.append(sheet)
 
-  const copy = async (block, button) => {{
+  const textOf = block => {{
     const shown = [...block.querySelectorAll('.archytas-nb-copy')]
     shown.forEach(each => {{ each.hidden = true }})
     const text = block.innerText.trimEnd()  // the cells of a table have tabs between them
     shown.forEach(each => {{ each.hidden = false }})
+    return text
+  }}
+  const copy = async (block, button) => {{
+    const text = textOf(block)
     try {{
       await navigator.clipboard.writeText(text)
     }} catch {{  // a page that was loaded with http has no clipboard
@@ -45,6 +51,23 @@ if (!window.archytasNbCopies) {{
     }}
     button.textContent = 'Copied'
     setTimeout(() => {{ button.textContent = 'Copy' }}, 1500)
+  }}
+
+  const code = '.{ANSWER} pre.{PYTHON}, .{ACTIONS} pre'
+  const inserting = block => {{
+    const button = document.createElement('button')
+    button.type = 'button'
+    button.className = 'archytas-nb-copy'
+    button.textContent = 'Insert as cell'
+    button.dataset.lmSuppressShortcuts = 'true'
+    button.dataset.commandlinkerCommand = 'apputils:run-all-enabled'
+    // The page runs the command after this, when the press has arrived at its body.
+    button.addEventListener('click', () => {{
+      const commands = ['notebook:insert-cell-below', 'notebook:replace-selection']
+      const args = {{text: textOf(block)}}
+      button.dataset.commandlinkerArgs = JSON.stringify({{commands, args}})
+    }})
+    return button
   }}
 
   const names = {{'.{ANSWER}': 'Copy the answer', 'div:has(>table)': 'Copy the table'}}
@@ -63,6 +86,8 @@ if (!window.archytasNbCopies) {{
       button.dataset.lmSuppressShortcuts = 'true'
       button.addEventListener('click', () => copy(block, button))
       block.append(button)
+      if (block.matches(code) && block.closest('.jp-Notebook'))
+        block.append(inserting(block))
     }}
   }}
   offer(document.body)

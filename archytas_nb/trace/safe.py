@@ -29,6 +29,8 @@ TABLE = "archytas-nb-table"
 """The class of a table that is made of a value."""
 ANSWER = "archytas-nb-answer"
 """The class of an answer."""
+PYTHON = "archytas-nb-python"
+"""The class of a block of an answer that a cell can run."""
 ACTIONS = "archytas-nb-actions"
 """The class of the buttons below a trace."""
 NUMBER = "archytas-nb-number"
@@ -664,7 +666,9 @@ def _aligned_cell(_: Any, tokens: Any, index: int, *__: Any) -> str:
 
 def _code_block(_: Any, tokens: Any, index: int, *__: Any) -> str:
     language = (tokens[index].info or "").split(" ")[0]
-    return element("pre", code(tokens[index].content, language), style=_CODE) + "\n"
+    name = PYTHON if language.lower() in _PYTHON else False
+    coloured = code(tokens[index].content, language)
+    return element("pre", coloured, class_=name, style=_CODE) + "\n"
 
 
 def _formula_html(_: Any, tokens: Any, index: int, *__: Any) -> str:

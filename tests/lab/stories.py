@@ -333,6 +333,23 @@ def write_actions(folder: Path) -> None:
     )
 
 
+def write_insert(folder: Path, name: str) -> None:
+    """Write the notebook in which code becomes a cell by a click, also below a background run."""
+    script = (
+        "rows = [1, 2, 3]\n"
+        "code = 'So:\\n```python\\nfor row in rows:\\n    print(row)\\n```\\nThat is all.'\n"
+        "one = Typist(('python', {'code': 'rows.append(11)'}), ('final_answer', code))"
+    )
+    write_notebook(
+        folder / name,
+        CONTROLS,
+        script,
+        "%agent --model one --python undoable --background Write code",
+        "'the next cell'",
+        "'the last cell'",
+    )
+
+
 CONTROLS = f"{_SETUP}\n%config ArchytasNB.ask_with = 'auto'"
 
 _APPROVED = """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.lab.lab import Desk, Lab
-from tests.lab.stories import write_forms
+from tests.lab.stories import write_forms, write_insert
 
+CELLS = "jupyterapp.shell.currentWidget.content.widgets"
 FORM = ".archytas-nb-form"
 LETTERS = "abcdefghijklmnopqrstuvwxyzabcd"
 _ASKS, _NEXT = 3, 4
@@ -150,3 +152,47 @@ def test_keys_for_the_next_cell_run_nothing_and_all_of_them_arrive(
     if seat.page.locator(FORM).count():
         seat.page.locator(FORM).get_by_role("button", name="Stop").click()
     assert not [each for each in seat.console if "archytas" in each]
+
+
+@pytest.mark.parametrize("front_end", ["lab", "notebook"])
+def test_code_becomes_a_cell_below_its_own_by_a_click(
+    front_end: str, lab: Lab, browser: Any, sit: Any
+) -> None:
+    """Also code of a question in the background, which has the same buttons as any other."""
+    name = f"insert-{front_end}.ipynb"
+    write_insert(lab.work, name)
+    page = None
+    if front_end == "lab":
+        desk = sit(name)
+    else:
+        pytest.importorskip("notebook")
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        desk = Classic(page, lab, name)
+    for cell in range(3):
+        desk.run_cell(cell)
+    desk.wait_for_text("That is all.")
+    for cell in (3, 4):  # the notebook is trusted then; the person is elsewhere when they press
+        desk.run_cell(cell)
+        desk.wait_until_run(cell)
+    output = desk.page.locator(".jp-Notebook .jp-Cell").nth(2)
+    output.locator(".archytas-nb-answer pre").hover()
+    output.get_by_role("button", name="Insert as cell").click()
+    code = "for row in rows:\n    print(row)"
+    desk.page.wait_for_function(
+        f"{CELLS}.length === 6 && {CELLS}[3].model.sharedModel.source === {json.dumps(code)}"
+    )
+    assert desk.source(4) == "'the next cell'"
+    buttons = output.locator(".archytas-nb-actions button:visible")
+    buttons.get_by_text("Keep as code").click()
+    output.locator(".archytas-nb-actions pre").hover()
+    output.locator(".archytas-nb-actions").get_by_role("button", name="Insert as cell").click()
+    desk.page.wait_for_function(f"{CELLS}.length === 7")
+    assert "rows.append(11)" in desk.source(3)
+    buttons.get_by_text("Undo").click()
+    desk.wait_for_text("Undone at")
+    if page is None:
+        assert desk.console == []
+    else:  # Notebook 7 has an error of its own
+        page.evaluate("jupyterapp.serviceManager.sessions.shutdownAll()")
+        page.close()
