@@ -44,7 +44,7 @@ def test_a_run_shows_its_answer_and_the_folded_steps() -> None:
     assert data["text/plain"] == "There are **3**."
     assert data["text/markdown"] == "There are **3**."
     html = data["text/html"]
-    answer = html.index('</details></div></details><div class="archytas-nb-answer"')
+    answer = html.index('</details></div></details><div class="anb-answer"')
     assert (
         html.index("<details><summary")  # one folded line, the answer below it
         < html.index(">1 call · scripted</span></summary>")

@@ -35,7 +35,7 @@ class FirstSign:
         from IPython.display import display
 
         if self._is_shown:
-            page = f'<div class="archytas-nb-trace" style="{_STYLE}">starting</div>'
+            page = f'<div class="anb-trace" style="{_STYLE}">starting</div>'
             data = {"text/html": page, "text/plain": "starting"}
             self._handle = display(data, raw=True, display_id=True)
         return self

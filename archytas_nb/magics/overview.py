@@ -74,9 +74,9 @@ class Overview(NamedTuple):
         notes = [safe.element("div", each, style=_NOTE) for each in self.notes]
         if not self.rows:
             return safe.element("div", safe.element("p", self.empty), *notes)
-        sheet = safe.stylesheet(safe.TABLE_SHEET, linked=True)
         table = safe.table(safe.Table(self.head, self.rows), "border-collapse:collapse")
         table = safe.element("div", table, style="overflow-x:auto", tabindex="0")
+        sheet = safe.stylesheet(safe.rules_for(table, safe.TABLE_RULES), linked=True)
         return safe.element("div", sheet, table, *notes, class_=safe.CLASS)
 
 

@@ -16,7 +16,16 @@ from typing import Any, Protocol
 
 from archytas_nb.trace import front_end
 from archytas_nb.trace.html import CLASSES, DIM, PRE, ROOT
-from archytas_nb.trace.safe import ACTIONS, CODE_SHEET, Html, code, element, join, stylesheet
+from archytas_nb.trace.safe import (
+    ACTIONS,
+    CODE_RULES,
+    Html,
+    code,
+    element,
+    join,
+    rules_for,
+    stylesheet,
+)
 
 _log = logging.getLogger("archytas_nb")
 _SHEET = (
@@ -88,7 +97,7 @@ class ActionRow:
         self._row = ipywidgets.HBox([], layout=self._layout)
         self.widget = ipywidgets.VBox([self._row, self._html], layout=self._layout)
         self.widget.add_class(ACTIONS)
-        self._sheet = stylesheet(_SHEET + CODE_SHEET)
+        self._sheet = stylesheet(_SHEET + rules_for(None, CODE_RULES))
         self._draw(Done())
 
     def change(self, actions: Sequence[Action]) -> None:

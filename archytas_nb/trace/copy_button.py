@@ -10,17 +10,17 @@ from __future__ import annotations
 from archytas_nb.trace.safe import ACTIONS, ANSWER, CLASS, PYTHON, Html, stylesheet
 
 _SHEET = (
-    f".{CLASS} :has(>.archytas-nb-copy){{position:relative}}"
-    ".archytas-nb-copy+.archytas-nb-copy{right:5em}"
+    f".{CLASS} :has(>.anb-copy){{position:relative}}"
+    ".anb-copy+.anb-copy{right:5em}"
     # That of the answer is next to the line above it, where there is no text.
-    f".{ANSWER}>.archytas-nb-copy{{top:-2.2em}}"
-    ".archytas-nb-copy{position:absolute;top:.3em;right:.3em;padding:.1em .6em;font:inherit;"
+    f".{ANSWER}>.anb-copy{{top:-2.2em}}"
+    ".anb-copy{position:absolute;top:.3em;right:.3em;padding:.1em .6em;font:inherit;"
     "font-size:.85em;border:1px solid;border-radius:4px;cursor:pointer;opacity:0;user-select:none;"
     "background:var(--jp-layout-color0,Canvas);color:inherit}"
-    ":hover>.archytas-nb-copy,.archytas-nb-copy:focus-visible{opacity:1}"
-    ".archytas-nb-copy[hidden]{display:none}"
-    "@media(hover:none){.archytas-nb-copy{opacity:1}}"
-    "@media print{.archytas-nb-copy{display:none}}"
+    ":hover>.anb-copy,.anb-copy:focus-visible{opacity:1}"
+    ".anb-copy[hidden]{display:none}"
+    "@media(hover:none){.anb-copy{opacity:1}}"
+    "@media print{.anb-copy{display:none}}"
 )
 _OFFER = f"""
 if (!window.archytasNbCopies) {{
@@ -30,7 +30,7 @@ if (!window.archytasNbCopies) {{
   document.head.append(sheet)
 
   const textOf = block => {{
-    const shown = [...block.querySelectorAll('.archytas-nb-copy')]
+    const shown = [...block.querySelectorAll('.anb-copy')]
     shown.forEach(each => {{ each.hidden = true }})
     const text = block.innerText.trimEnd()  // the cells of a table have tabs between them
     shown.forEach(each => {{ each.hidden = false }})
@@ -57,7 +57,7 @@ if (!window.archytasNbCopies) {{
   const inserting = block => {{
     const button = document.createElement('button')
     button.type = 'button'
-    button.className = 'archytas-nb-copy'
+    button.className = 'anb-copy'
     button.textContent = 'Insert as cell'
     button.dataset.lmSuppressShortcuts = 'true'
     button.dataset.commandlinkerCommand = 'apputils:run-all-enabled'
@@ -75,11 +75,11 @@ if (!window.archytasNbCopies) {{
   const offer = root => {{
     const found = [...root.querySelectorAll(blocks), ...(root.matches(blocks) ? [root] : [])]
     for (const block of found) {{
-      const isAnswer = !block.closest('details, .widget-html:not(.archytas-nb-actions *)')
-      if (!isAnswer || block.querySelector(':scope > .archytas-nb-copy')) continue
+      const isAnswer = !block.closest('details, .widget-html:not(.anb-actions *)')
+      if (!isAnswer || block.querySelector(':scope > .anb-copy')) continue
       const button = document.createElement('button')
       button.type = 'button'
-      button.className = 'archytas-nb-copy'
+      button.className = 'anb-copy'
       button.textContent = 'Copy'
       for (const [kind, name] of Object.entries(names))
         if (block.matches(kind)) button.setAttribute('aria-label', name)

@@ -17,22 +17,22 @@ from __future__ import annotations
 from archytas_nb.loop.events import UNSEEN
 from archytas_nb.trace.safe import Html, stylesheet
 
-FORM = "archytas-nb-form"
-CALL = "archytas-nb-call"
+FORM = "anb-form"
+CALL = "anb-call"
 """What must have been seen before the call can be run."""
-TITLE = "archytas-nb-waits"
+TITLE = "anb-waits"
 """The line that says what waits."""
-SINCE = "archytas-nb-since"
-RUN = "archytas-nb-run"
-GO = "archytas-nb-go"
+SINCE = "anb-since"
+RUN = "anb-run"
+GO = "anb-go"
 """The button of Ctrl-Enter, in the part of the form that is shown."""
-BACK = "archytas-nb-back"
-TURN = "archytas-nb-turn"
+BACK = "anb-back"
+TURN = "anb-turn"
 """Buttons that decide nothing."""
-NEXT = "archytas-nb-next"
+NEXT = "anb-next"
 """Fields in which Enter goes to the next one."""
-WRONG = "archytas-nb-wrong"
-TALL = "archytas-nb-tall"
+WRONG = "anb-wrong"
+TALL = "anb-tall"
 _HINTS = ("early", "enter", "unread")
 TOO_SOON = "That came too soon to be meant for this: nothing was done."
 
@@ -41,19 +41,17 @@ _MOMENT = 5.0  # seconds in which a hint is shown
 _TRIES = 10  # at intervals of 50 ms: a button is off until what was typed last has been checked
 
 _SHEET = (
-    f".{FORM} [class*=archytas-nb-hint-]{{display:none}}"
-    + "".join(
-        f".{FORM}[data-hint={name}] .archytas-nb-hint-{name}{{display:block}}" for name in _HINTS
-    )
-    + f".{FORM}[data-hint] .archytas-nb-hint{{display:none}}"
-    ".archytas-nb-chip{position:fixed;right:16px;bottom:16px;z-index:10000;display:flex;gap:.8em;"
+    f".{FORM} [class*=anb-hint-]{{display:none}}"
+    + "".join(f".{FORM}[data-hint={name}] .anb-hint-{name}{{display:block}}" for name in _HINTS)
+    + f".{FORM}[data-hint] .anb-hint{{display:none}}"
+    ".anb-chip{position:fixed;right:16px;bottom:16px;z-index:10000;display:flex;gap:.8em;"
     "align-items:center;padding:.45em .5em .45em .9em;border-radius:6px;font-size:13px;"
     "font-family:system-ui,sans-serif;border:1px solid #c9851b;border-left:3px solid #c9851b;"
     "background:var(--jp-layout-color1,Canvas);color:var(--jp-ui-font-color1,CanvasText);"
     "box-shadow:0 2px 8px rgba(0,0,0,.25)}"
-    ".archytas-nb-chip[hidden]{display:none}"
-    ".archytas-nb-chip i{color:#c9851b;font-style:normal}"
-    ".archytas-nb-chip button{font:inherit;padding:.2em .9em;cursor:pointer;color:inherit;"
+    ".anb-chip[hidden]{display:none}"
+    ".anb-chip i{color:#c9851b;font-style:normal}"
+    ".anb-chip button{font:inherit;padding:.2em .9em;cursor:pointer;color:inherit;"
     "border:1px solid;border-radius:4px;background:none}"
 )
 
@@ -253,7 +251,7 @@ if (!window.archytasNbForms) {{
     const attributes = {{attributes: true, attributeFilter: ['class', 'disabled']}}
     state.watch.observe(form, {{childList: true, subtree: true, ...attributes}})
     mark(form, state)
-    chip.className = 'archytas-nb-chip'
+    chip.className = 'anb-chip'
     chip.hidden = true
     chip.setAttribute('role', 'status')
     const dot = document.createElement('i')
@@ -273,7 +271,7 @@ if (!window.archytasNbForms) {{
     if (!beat) beat = setInterval(tick, 250)
     tick()
   }}
-  const viewOf = form => [...form.classList].find(each => each.startsWith('archytas-nb-view-'))
+  const viewOf = form => [...form.classList].find(each => each.startsWith('anb-view-'))
 
   const forget = (form, state) => {{
     forms.delete(form)

@@ -33,7 +33,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.trace import form_page as page
 from archytas_nb.trace import front_end, safe
 from archytas_nb.trace import html as draw
-from archytas_nb.trace.safe import CODE_SHEET, TABLE_SHEET, Html, element, stylesheet
+from archytas_nb.trace.safe import Html, element, stylesheet
 from archytas_nb.words import count, keep_both_ends
 
 _POLL = 0.1  # seconds; so an interrupt arrives on Windows too
@@ -56,13 +56,13 @@ _SHEET = (
     f".{page.FORM}{{position:relative;max-width:{draw.WIDTH};margin:.6em 0 .4em!important;"
     f"border:{draw.LINE};border-left:3px solid {_AMBER};border-radius:6px;"
     "padding:.5em .9em .6em!important;overflow:visible!important;scroll-margin:.5em}"
-    f".{page.FORM}.archytas-nb-calm{{border-left:{draw.LINE}}}"
+    f".{page.FORM}.anb-calm{{border-left:{draw.LINE}}}"
     f".{page.FORM}:focus-visible{{outline:2px solid {_AMBER};outline-offset:2px}}"
     f".{page.FORM} .widget-html,.{page.FORM} .widget-vbox{{margin:0;max-width:100%}}"
-    ".archytas-nb-approval .archytas-nb-head{padding-right:6em;min-height:2.4em}"
-    f".{page.FORM} .archytas-nb-stop{{position:absolute;top:.3em;right:.7em}}"
+    ".anb-approval .anb-head{padding-right:6em;min-height:2.4em}"
+    f".{page.FORM} .anb-stop{{position:absolute;top:.3em;right:.7em}}"
     f".{page.CALL} pre{{max-height:{1.45 * _MOST_LINES + 1.2:g}em!important}}"
-    f".archytas-nb-brief{{display:none}}.{page.TALL} .archytas-nb-brief{{display:block}}"
+    f".anb-brief{{display:none}}.{page.TALL} .anb-brief{{display:block}}"
     f".{page.FORM} .widget-button{{width:auto;max-width:100%;height:auto;min-height:32px;"
     "white-space:normal;text-align:left}"
     f".{page.FORM} .widget-text,.{page.FORM} .widget-textarea,"
@@ -73,23 +73,23 @@ _SHEET = (
     "font-family:monospace}"
     f".{page.FORM} .widget-label-basic{{font-family:monospace}}"
     f".{page.FORM} .widget-checkbox .widget-label{{display:none}}"
-    f".{page.FORM} .widget-checkbox,.archytas-nb-note{{width:auto;padding-left:{_LABEL}}}"
+    f".{page.FORM} .widget-checkbox,.anb-note{{width:auto;padding-left:{_LABEL}}}"
     f".{page.FORM} .widget-html{{align-items:center}}"
     f".{page.FORM} .widget-html-content{{line-height:1.5}}"
-    f".archytas-nb-changed{{box-shadow:-3px 0 {_AMBER}}}"
+    f".anb-changed{{box-shadow:-3px 0 {_AMBER}}}"
     f".{page.WRONG} :is(input,textarea,select){{border-color:#d64545!important}}"
     # The label of a list of answers is only read out.
-    ".archytas-nb-answers .widget-label{position:absolute;width:1px;min-width:0;overflow:hidden;"
+    ".anb-answers .widget-label{position:absolute;width:1px;min-width:0;overflow:hidden;"
     "clip-path:inset(50%)}"
     f".{page.FORM} select{{min-height:28px;{_ARROW}}}"
     f".{page.FORM} textarea{{font-family:monospace;line-height:1.45;resize:vertical}}"
     # There is one button that stops, and one place to write; what is written there stays.
-    ".archytas-nb-whole:has(.archytas-nb-approval) .archytas-nb-actions:not(:focus-within)"
+    ".anb-whole:has(.anb-approval) .anb-actions:not(:focus-within)"
     "{visibility:hidden}"
-    f".archytas-nb-whole:has(.{page.FORM}) .archytas-nb-header{{position:static}}"
-    f".archytas-nb-whole:has(.{page.FORM}) .archytas-nb-busy{{animation:none;background:{_AMBER}}}"
+    f".anb-whole:has(.{page.FORM}) .anb-header{{position:static}}"
+    f".anb-whole:has(.{page.FORM}) .anb-busy{{animation:none;background:{_AMBER}}}"
 )
-_SHEETS = draw.SHEET + TABLE_SHEET + CODE_SHEET + _SHEET
+_SHEETS = draw.SHEET + _SHEET
 
 
 class Sheet:
@@ -178,10 +178,8 @@ class Sheet:
             "enter": "Nothing was done: press Ctrl-Enter, or Enter on a button.",
             "unread": "Scroll to the end of the call first.",
         }
-        parts = [element("div", text, class_="archytas-nb-hint")]
-        parts += [
-            element("div", each, class_=f"archytas-nb-hint-{name}") for name, each in hints.items()
-        ]
+        parts = [element("div", text, class_="anb-hint")]
+        parts += [element("div", each, class_=f"anb-hint-{name}") for name, each in hints.items()]
         self._foot.value = _piece(element("div", *parts, role="status", style=_HINT))
 
     def _say_for_a_moment(self, text: str) -> None:
@@ -240,7 +238,7 @@ class Sheet:
         """The line that says what waits, and for how long."""
         said = element("strong", title, class_=page.TITLE)
         since = element("span", class_=page.SINCE, style=draw.DIM)
-        return self._html(element("div", said, since)).add_class("archytas-nb-head")
+        return self._html(element("div", said, since)).add_class("anb-head")
 
     def _add(self, widget: Any) -> Any:
         self._all.append(widget)
@@ -289,7 +287,7 @@ class ApprovalSheet(Sheet):
         self._call = self._html()
         edits = self._add(ipywidgets.VBox(self._edit_rows(form.fields)))
         self._brief = self._html(self._brief_html())
-        self._brief.add_class("archytas-nb-brief")
+        self._brief.add_class("anb-brief")
         reason = self._line_field(_REASON, _WHY, "refuse")
         self._run = self._button("Run", "run", is_first=True)
         self._run.add_class(page.RUN).add_class(page.GO)
@@ -297,7 +295,7 @@ class ApprovalSheet(Sheet):
         refuse.add_class(page.GO)
         back = self._turn("Back", "card").add_class(page.BACK)
         stop = self._button("Stop", "stop", tooltip="stop the run here, without this call")
-        stop.add_class("archytas-nb-stop")
+        stop.add_class("anb-stop")
         self._changed = self._html()
         row = [
             self._part(reason, "reason"),
@@ -312,7 +310,7 @@ class ApprovalSheet(Sheet):
         if len(again) > 1:
             options = [(each.label, each.line) for each in again]
             self._again = self._add(ipywidgets.Dropdown(options=options, description="Run means"))
-            self._again.add_class("archytas-nb-answers")
+            self._again.add_class("anb-answers")
             self._add_field(_AGAIN, self._again)
             row.append(self._part(self._again, "card", "edit"))
         self._part(self._call, "card", "reason")
@@ -320,7 +318,7 @@ class ApprovalSheet(Sheet):
         self._part(edits, "edit")
         head = self._head(f"{form.tool} waits for you")
         parts = (self._script, head, self._note, self._call, edits, self._brief, self._row(*row))
-        self.box.add_class("archytas-nb-approval")
+        self.box.add_class("anb-approval")
         self._draw_call({})
         self._show({}, {})
         self._switch("card")
@@ -354,10 +352,10 @@ class ApprovalSheet(Sheet):
         """Show the card, the fields or the reason; what was typed is kept."""
         for each in _EVERY_VIEW:
             if each != view:
-                self.box.remove_class(f"archytas-nb-view-{each}")
+                self.box.remove_class(f"anb-view-{each}")
         for widget, views in self._parts:
             widget.layout.display = None if view in views else "none"
-        self.box.add_class(f"archytas-nb-view-{view}")
+        self.box.add_class(f"anb-view-{view}")
         self._view = view
         self.hint = ApprovalSheet.hint
         if view == "edit":
@@ -381,7 +379,7 @@ class ApprovalSheet(Sheet):
             field.observe(lambda _: self._put("typed"), "value")
             self._add_field(each.name, field)
             self._notes[each.name] = self._html()
-            self._notes[each.name].add_class("archytas-nb-note")
+            self._notes[each.name].add_class("anb-note")
             rows += [field, self._notes[each.name]]
         return rows
 
@@ -444,7 +442,7 @@ class ApprovalSheet(Sheet):
             self._notes[field.name].value = _piece(said)
             widget = self._fields[field.name]
             (widget.add_class if is_wrong else widget.remove_class)(page.WRONG)
-            (widget.add_class if is_changed else widget.remove_class)("archytas-nb-changed")
+            (widget.add_class if is_changed else widget.remove_class)("anb-changed")
         made = count(len(changes), "change")
         self._run.description = f"Run with {made}" if changes else "Run"
         self._run.disabled = bool(faults)
@@ -493,7 +491,7 @@ class QuestionSheet(Sheet):
         self._question = question
         self._choices = question.choices
         if question.findings is not None and not question.findings.is_warning:
-            self.box.add_class("archytas-nb-calm")
+            self.box.add_class("anb-calm")
         title = "The agent asks you" if question.is_of_model else "A question waits for you"
         text = None
         if question.findings is None:
@@ -508,7 +506,7 @@ class QuestionSheet(Sheet):
         if len(self._choices) > _MOST_BUTTONS:
             options = [(choice, n) for n, choice in enumerate(self._choices)]
             self._list = self._add(ipywidgets.Dropdown(options=options, description="Answers"))
-            self._list.add_class("archytas-nb-answers")
+            self._list.add_class("anb-answers")
             self._add_field(_CHOICE, self._list)
             rows = [self._row(self._list, self._button("Choose", "choose"))]
         elif self._choices:

@@ -40,55 +40,80 @@ from archytas_nb.words import (
 )
 
 CLASS = safe.CLASS
-FOLDED_ONLY = "archytas-nb-folded"
+FOLDED_ONLY = "anb-folded"
 """The class of the part of a summary that is shown only while it is folded."""
-_ROW_CLASS = "archytas-nb-row"
-_LINE_CLASS = "archytas-nb-line"
-_ASKED = "archytas-nb-asked"
+_ROW_CLASS = "anb-row"
+_LINE_CLASS = "anb-line"
+_ASKED = "anb-asked"
 _ANSWER = safe.ANSWER
 CLASSES = f"{CLASS} tex2jax_ignore mathjax_ignore"  # MathJax takes "$5 and $10" for a formula
 LINE = safe.LINE
-SHEET = (
-    f".{CLASS} summary::marker{{color:gray}}"
-    f".{CLASS} summary{{cursor:pointer}}"
-    f".{CLASS} details:not([open])>summary,.{_LINE_CLASS}"
-    "{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}"
+_CUT_SHORT = "white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
+RULES: safe.Rules = {
+    "<summary": (
+        f".{CLASS} summary::marker{{color:gray}}"
+        f".{CLASS} summary{{cursor:pointer}}"
+        f".{CLASS} details:not([open])>summary{{{_CUT_SHORT}}}"
+    ),
+    _LINE_CLASS: f".{_LINE_CLASS}{{{_CUT_SHORT}}}",
     # The parts of a summary are side by side, each cut where it has no room; next to them is the
     # triangle. Where there is no style sheet, it is a text that wraps.
-    f".{_ROW_CLASS}{{display:inline-flex;gap:.3em;align-items:baseline;max-width:96%;"
-    "vertical-align:bottom}"
-    f".{_ROW_CLASS}>*{{min-width:3em;overflow:hidden;text-overflow:ellipsis}}"
-    # The name of a call is never cut; its arguments give way first, then its result.
-    f".{_ROW_CLASS}>:first-child{{flex:none;min-width:1.2em}}"
-    f".{_ROW_CLASS}>code{{display:inline-flex;flex-shrink:9999;min-width:min-content}}"
-    f".{_ROW_CLASS}>code>*{{overflow:hidden;text-overflow:ellipsis}}"
-    f".{_ROW_CLASS}>code>strong{{flex:none}}"
-    f"details[open]>summary>.{_ROW_CLASS}{{display:inline!important}}"
+    _ROW_CLASS: (
+        f".{_ROW_CLASS}{{display:inline-flex;gap:.3em;align-items:baseline;max-width:96%;"
+        "vertical-align:bottom}"
+        f".{_ROW_CLASS}>*{{min-width:3em;overflow:hidden;text-overflow:ellipsis}}"
+        # The name of a call is never cut; its arguments give way first, then its result.
+        f".{_ROW_CLASS}>:first-child{{flex:none;min-width:1.2em}}"
+        f".{_ROW_CLASS}>code{{display:inline-flex;flex-shrink:9999;min-width:min-content}}"
+        f".{_ROW_CLASS}>code>*{{overflow:hidden;text-overflow:ellipsis}}"
+        f".{_ROW_CLASS}>code>strong{{flex:none}}"
+        f"details[open]>summary>.{_ROW_CLASS}{{display:inline!important}}"
+    ),
     # Where the cell shows the question, it is shown there only; an export without input has it.
-    f".jp-Cell:has(>.jp-Cell-inputWrapper:not(.lm-mod-hidden)) .{_ASKED}{{display:none}}"
-    # The buttons below a trace are gone with their kernel: a page would say that it misses them.
-    f".jp-OutputArea-child:has(.{CLASS})+.jp-OutputArea-child:not(:has(>.jp-OutputArea-output>*))"
-    "{display:none}"
-    # Code in a text from right to left is written from left to right.
-    f".{CLASS} :is(pre,code){{direction:ltr;unicode-bidi:isolate}}"
-    f".{_ANSWER}>:is(p,ul,ol,blockquote){{max-width:72ch}}"
-    f"details[open]>summary .{FOLDED_ONLY}{{display:none}}"
-    f"details:not([open])>summary .{FOLDED_ONLY}{{display:inline!important}}"
-    # Every line that is drawn here is a faint grey.
-    f"[data-jp-theme-name*=Contrast] .{CLASS} *{{border-color:currentColor!important}}"
-    # On paper nothing can be scrolled, what is folded stays so, and a page ends within a trace:
-    # an exporter would move all of it to the next one.
-    f"@media print{{.{CLASS} pre,.{CLASS} div"
-    "{max-height:none!important;overflow:visible!important}"
-    f":has(>*>.{CLASS}){{break-inside:auto!important}}"
+    _ASKED: f".jp-Cell:has(>.jp-Cell-inputWrapper:not(.lm-mod-hidden)) .{_ASKED}{{display:none}}",
+    _ANSWER: f".{_ANSWER}>:is(p,ul,ol,blockquote){{max-width:72ch}}",
+    FOLDED_ONLY: (
+        f"details[open]>summary .{FOLDED_ONLY}{{display:none}}"
+        f"details:not([open])>summary .{FOLDED_ONLY}{{display:inline!important}}"
+    ),
+    "": (
+        # Every line that is drawn here is a faint grey.
+        f"[data-jp-theme-name*=Contrast] .{CLASS} *{{border-color:currentColor!important}}"
+        # Code in a text from right to left is written from left to right.
+        f".{CLASS} :is(pre,code){{direction:ltr;unicode-bidi:isolate}}"
+        # The buttons below a trace are gone with their kernel: a page would name them as missing.
+        f".jp-OutputArea-child:has(.{CLASS})+.jp-OutputArea-child"
+        ":not(:has(>.jp-OutputArea-output>*)){display:none}"
+    ),
+    **safe.TABLE_RULES,
+    **safe.CODE_RULES,
+}
+# On paper nothing can be scrolled, what is folded stays so, and a page ends within a trace: an
+# exporter would move all of it to the next one.
+PRINT_RULES: safe.Rules = {
     # A page cuts long lines of a cell.
-    f".{_ASKED}{{display:block!important}}"
+    _ASKED: f".{_ASKED}{{display:block!important}}",
     # A cell stays with the begin of its trace, and an answer with the end of the steps.
-    f".jp-Cell-inputWrapper:has(+* .{CLASS}),.{CLASS}>div:nth-of-type(-n+2){{break-after:avoid}}"
-    f".{CLASS}>:last-child{{break-before:avoid}}.{CLASS}{{orphans:3;widows:3}}"
-    f".{CLASS} summary{{break-after:avoid}}.{CLASS} img,.{CLASS} tr{{break-inside:avoid}}}}"
-)
-_INTERRUPTED = "archytas-nb-interrupted"
+    "": (
+        f".{CLASS} :is(pre,div){{max-height:none!important;overflow:visible!important}}"
+        f":has(>*>.{CLASS}){{break-inside:auto!important}}"
+        f".jp-Cell-inputWrapper:has(+* .{CLASS}),.{CLASS}>div:nth-of-type(-n+2),"
+        f".{CLASS} summary{{break-after:avoid}}.{CLASS}>:last-child{{break-before:avoid}}"
+        f".{CLASS}{{orphans:3;widows:3}}"
+    ),
+    "<img": f".{CLASS} img{{break-inside:avoid}}",
+    "<tr": f".{CLASS} tr{{break-inside:avoid}}",
+}
+
+
+def _sheet(page: str | None) -> str:
+    """The rules that a page needs; all of them for None, a page that changes."""
+    printed = safe.rules_for(page, PRINT_RULES)
+    return f"{safe.rules_for(page, RULES)}@media print{{{printed}}}"
+
+
+SHEET = _sheet(None)
+_INTERRUPTED = "anb-interrupted"
 # The cell has failed, so that no other one runs after it; the trace has said why.
 _HIDE_INTERRUPT = (
     f".jp-OutputArea-child:has(.{_INTERRUPTED})~.jp-OutputArea-child"
@@ -101,7 +126,7 @@ ROOT = (
     # "anywhere" would make a column as narrow as a digit, and break numbers.
     f"max-width:{WIDTH};margin:.2em 0;line-height:1.55;overflow-wrap:break-word;"
     "font-size:var(--jp-content-font-size1,14px);"
-    "font-family:var(--jp-content-font-family,system-ui,-apple-system,'Segoe UI',sans-serif)"
+    "font-family:var(--jp-content-font-family,system-ui,-apple-system,Segoe UI,sans-serif)"
 )
 PRE = (
     f"{safe.MONO};margin:.35em 0;padding:.55em .8em;border:0;border-radius:6px;"
@@ -135,7 +160,7 @@ STATE_HEIGHT = "26px"
 """Of the line below the question: while a run goes on its state, afterwards the first line."""
 _FACTS = f"{DIM};font-size:.82em"
 _LINE = f"line-height:{STATE_HEIGHT}"
-CHANGED = "archytas-nb-changed"
+CHANGED = "anb-changed"
 """The class of the line that says what a run has changed."""
 _CUT = "white-space:pre;overflow:hidden;text-overflow:ellipsis"
 _PASSED = f"{_FACTS};font-variant-numeric:tabular-nums"
@@ -378,13 +403,10 @@ def value_html(view: RunView, *, with_steps: bool) -> Html:
 
 
 def trace_html(*parts: Html | None) -> Html:
-    """Parts of a saved trace with its style sheet."""
-    sheet = SHEET
-    if any("<t" in (part or "") for part in parts):  # a table has cells
-        sheet += safe.TABLE_SHEET
-    if any(safe.has_code(part or "") for part in parts):
-        sheet += safe.CODE_SHEET
-    return element("div", safe.stylesheet(sheet, linked=True), *parts, class_=CLASSES, style=ROOT)
+    """Parts of a saved trace, with the rules of the style sheet that they need."""
+    page = join(*parts)
+    sheet = safe.stylesheet(_sheet(page), linked=True)
+    return element("div", sheet, page, class_=CLASSES, style=ROOT)
 
 
 def question_html(view: RunView) -> Html:
@@ -488,8 +510,10 @@ def step_html(
 
 
 def _details(summary: Html, *body: Html | None, unfolded: bool = False) -> Html:
-    style = f"margin:.1em 0 .5em .33em;padding:0 0 0 1em;border-left:{LINE}"
-    content = element("div", *body, style=style)
+    content = None
+    if any(body):
+        style = f"margin:.1em 0 .5em .33em;padding:0 0 0 1em;border-left:{LINE}"
+        content = element("div", *body, style=style)
     return element("details", element("summary", summary, style=_SUMMARY), content, open=unfolded)
 
 

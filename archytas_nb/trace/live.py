@@ -49,7 +49,7 @@ from archytas_nb.trace.html import (
     PageLimits,
     panel_html,
 )
-from archytas_nb.trace.safe import CODE_SHEET, TABLE_SHEET, Html, code, element, join, stylesheet
+from archytas_nb.trace.safe import Html, code, element, join, stylesheet
 from archytas_nb.trace.terminal import Screen, TerminalLayer
 from archytas_nb.trace.view import ProgramView, RunView, StepView
 from archytas_nb.trace.widget_text import last_texts, widget_id, with_last_texts
@@ -303,11 +303,11 @@ def _clear_output() -> None:
 # ── the parts of a live trace, each in its own widget; they look as in the static output ──────────
 
 _CURSOR = "▍"
-_HEADER = "archytas-nb-header"
-_WHOLE = "archytas-nb-whole"
-_BUSY = "archytas-nb-busy"
-_STEPS = "archytas-nb-live-steps"
-_UNFOLDS = "archytas-nb-unfolds"
+_HEADER = "anb-header"
+_WHOLE = "anb-whole"
+_BUSY = "anb-busy"
+_STEPS = "anb-live-steps"
+_UNFOLDS = "anb-unfolds"
 # An element stays in view only if none around it, up to the notebook, clips what overflows.
 _STICKY = (
     f".{_HEADER}{{position:sticky;top:0;z-index:3;background:var(--jp-layout-color0,Canvas);"
@@ -327,8 +327,8 @@ _STICKY = (
     "text-overflow:clip!important}"
     f".{_BUSY}{{height:2px;margin-top:-2px;background:linear-gradient(90deg,transparent,"
     "var(--jp-brand-color1,#1976d2),transparent) 0/40% 100% no-repeat;"
-    "animation:archytas-nb-busy 2.4s ease-in-out infinite alternate}"
-    "@keyframes archytas-nb-busy{to{background-position:100% 0}}"
+    "animation:anb-busy 2.4s ease-in-out infinite alternate}"
+    "@keyframes anb-busy{to{background-position:100% 0}}"
     f"@media(prefers-reduced-motion:reduce){{.{_BUSY}{{animation:none}}}}"
 )
 # It has room for three whole lines, and everything in it has the height of lines.
@@ -358,7 +358,7 @@ _FRAME |= {"border_bottom": LINE}
 
 def live_question(view: RunView, number: int = 0) -> Html:
     """The question, with the style sheets of all pieces; `number` is the run's in this process."""
-    sheets = stylesheet(draw.SHEET + TABLE_SHEET + CODE_SHEET + _STICKY)
+    sheets = stylesheet(draw.SHEET + _STICKY)
     question = draw.question_html(view)
     page = _piece(sheets, reopened.hide_copy(number), question)
     return element("div", page, class_=f"{reopened.LIVE}{number:d}")
@@ -568,7 +568,7 @@ class LiveLayer:
         self._stop = header.StopButton(self._inbox.stop, interrupts=in_cell)
         self._phase = self._html("", layout=self._layout(_PHASE))
         self._passed = self._html("", layout=self._layout(_PASSED))
-        self._offered = self._row([], _ACTIONS).add_class("archytas-nb-actions")
+        self._offered = self._row([], _ACTIONS).add_class("anb-actions")
         self._actions = self._actions_of_person()
         self._waiting = self._html("")
         self._offer_actions()

@@ -15,7 +15,7 @@ from archytas_nb.trace.safe import Html, Table, element, stylesheet
 from archytas_nb.trace.text import grid_lines
 from archytas_nb.words import count, truncate_line
 
-_PANEL = "archytas-nb-map"
+_PANEL = "anb-map"
 # A page keeps widgets after their kernel has gone, with broken icons and buttons that do nothing.
 _HIDE_DEAD = (
     f".jp-OutputArea-child:has(.jupyter-widgets-disconnected.{_PANEL},"
@@ -251,7 +251,7 @@ class FinishedMap:
             *self._outside(),
             self._preview(),
         ]
-        sheet = stylesheet(safe.TABLE_SHEET, linked=True)
+        sheet = stylesheet(safe.rules_for(safe.join(*parts), safe.TABLE_RULES), linked=True)
         style = f"{draw.ROOT};margin:.2em 0"
         return element("div", sheet, *parts, class_=draw.CLASSES, style=style)
 

@@ -23,13 +23,13 @@ from archytas_nb.trace import html as draw
 from archytas_nb.trace.safe import Html, element, join, stylesheet
 from archytas_nb.trace.view import RunView, ending_title
 
-COPY = "archytas-nb-kept-"
+COPY = "anb-kept-"
 """With a number: the class of the static copy of a running run."""
-LIVE = "archytas-nb-live-"
+LIVE = "anb-live-"
 """With the number: the class of its widgets."""
-_UNSEEN_END = "archytas-nb-unseen-end"
-_RESTARTED = "archytas-nb-restarted"
-_SIGN = "archytas-nb-sign"
+_UNSEEN_END = "anb-unseen-end"
+_RESTARTED = "anb-restarted"
+_SIGN = "anb-sign"
 # The widgets hide the copy; without them, the copy hides the error that replaces them. When the
 # copy has become the final output, that hides the widgets; so do widgets without their kernel,
 # which a page keeps after a restart, and with some extensions also when it is opened again.
@@ -45,12 +45,12 @@ _HIDE_COPY = (
 )
 # The copy waits until the widgets could have hidden it; until then, a line is in its place.
 _HIDE_ERROR = (
-    ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.archytas-nb-trace))"
+    ".jp-OutputArea-child:has({0})+.jp-OutputArea-child:not(:has(.anb-trace))"
     "{{display:none}}"
-    "@keyframes archytas-nb-wait{{from{{max-height:0;overflow:hidden;visibility:hidden}}}}"
-    "{0}{{animation:archytas-nb-wait 3s step-end}}"
-    "@keyframes archytas-nb-leave{{to{{max-height:0;overflow:hidden;visibility:hidden}}}}"
-    f".{_SIGN}{{{{animation:archytas-nb-leave 3s step-end forwards}}}}"
+    "@keyframes anb-wait{{from{{max-height:0;overflow:hidden;visibility:hidden}}}}"
+    "{0}{{animation:anb-wait 3s step-end}}"
+    "@keyframes anb-leave{{to{{max-height:0;overflow:hidden;visibility:hidden}}}}"
+    f".{_SIGN}{{{{animation:anb-leave 3s step-end forwards}}}}"
     f":has(+{_DEAD}) {{0}} .{_UNSEEN_END}{{{{display:none}}}}"
     f":has(+{_DEAD}) {{0}} .{_RESTARTED}{{{{display:block!important}}}}"
 )

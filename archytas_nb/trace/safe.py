@@ -10,12 +10,12 @@ from __future__ import annotations
 import base64
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from html import escape
 from itertools import groupby, islice
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from archytas_nb.tools.render import IMAGES
@@ -23,31 +23,37 @@ from archytas_nb.tools.texts import type_name
 from archytas_nb.trace.footnotes import read_footnotes
 from archytas_nb.words import KEEP, collapse_whitespace, count, tidy
 
-CLASS = "archytas-nb-trace"
+CLASS = "anb-trace"
 """The class of a trace."""
-TABLE = "archytas-nb-table"
+TABLE = "anb-table"
 """The class of a table that is made of a value."""
-ANSWER = "archytas-nb-answer"
+ANSWER = "anb-answer"
 """The class of an answer."""
-PYTHON = "archytas-nb-python"
+PYTHON = "anb-python"
 """The class of a block of an answer that a cell can run."""
-ACTIONS = "archytas-nb-actions"
+ACTIONS = "anb-actions"
 """The class of the buttons below a trace."""
-NUMBER = "archytas-nb-number"
+NUMBER = "anb-number"
 """The class of a cell of an answer's table that is a number."""
 LINE = "1px solid rgba(128,128,128,.28)"
-TABLE_SHEET = (
-    # Pages have rules for cells of their own; where there is no style sheet, these count.
-    f".{CLASS} .{TABLE} th,.{CLASS} .{TABLE} td{{padding:.22em .75em;border:0;border-bottom:{LINE};"
-    "text-align:left;vertical-align:top;white-space:inherit}"
-    f".{CLASS} .{TABLE} th{{font-weight:600}}"
-    # The direction of a cell is that of its text.
-    f".{CLASS} th,.{CLASS} td{{unicode-bidi:plaintext}}"
-    f".{CLASS} .{TABLE} [align=right]{{text-align:right}}"
-    # A number that is broken over two lines can be read as another one.
-    f".{CLASS} th,.{CLASS} [align=right],.{CLASS} .{NUMBER}"
-    "{white-space:nowrap;font-variant-numeric:tabular-nums}"
-)
+Rules: TypeAlias = Mapping[str, str]
+"""Rules of a style sheet, by a text that is in the pages that need them; "" is in all."""
+TABLE_RULES: Rules = {
+    TABLE: (
+        # Pages have rules for cells of their own; where there is no style sheet, these count.
+        f".{CLASS} .{TABLE} th,.{CLASS} .{TABLE} td{{padding:.22em .75em;border:0;"
+        f"border-bottom:{LINE};text-align:left;vertical-align:top;white-space:inherit}}"
+        f".{CLASS} .{TABLE} th{{font-weight:600}}"
+        f".{CLASS} .{TABLE} [align=right]{{text-align:right}}"
+    ),
+    "<t": (
+        # The direction of a cell is that of its text.
+        f".{CLASS} th,.{CLASS} td{{unicode-bidi:plaintext}}"
+        # A number that is broken over two lines can be read as another one.
+        f".{CLASS} th,.{CLASS} [align=right],.{CLASS} .{NUMBER}"
+        "{white-space:nowrap;font-variant-numeric:tabular-nums}"
+    ),
+}
 """The style of its cells."""
 MAX_ROWS = 60
 """Of a frame with more rows, the first and the last ones are shown."""
@@ -58,8 +64,7 @@ MAX_CELL = 50
 MAX_PICTURE = 4_000_000
 """Maximum number of base64 characters of an image."""
 MONO = (
-    "font-family:var(--jp-code-font-family,ui-monospace,SFMono-Regular,Menlo,Consolas,monospace)"
-    ";font-size:.93em"
+    "font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace);font-size:.93em"
 )
 _NUMBER = re.compile(r"[-+−]?[\d,._]*\d(?:\.\d*)?(?:[eE][-+]?\d+)?\s?%?")
 # In an answer it may have a sign or a currency before it, and a unit or two after it.
@@ -304,6 +309,11 @@ def join(*parts: str | None) -> Html:
 
 
 _IN_ADDRESS = "!()*+,/:;=@[]{}>"  # of these, every character would else be three
+
+
+def rules_for(page: str | None, rules: Rules) -> str:
+    """The rules that a page needs; all of them for None, a page that changes."""
+    return "".join(rule for part, rule in rules.items() if page is None or part in page)
 
 
 def stylesheet(css: str, *, linked: bool = False, onload: str = "") -> Html:
@@ -687,7 +697,7 @@ _COLOURS = {"k": "#a35ccf", "c": "#808080", "s": "#2b8a50", "n": "#b06a1c", "f":
 _CLASS_OF = {"Keyword": "k", "Operator.Word": "k", "Comment": "c"}
 _CLASS_OF |= {"Literal.String": "s", "Literal.Number": "n"}
 _CLASS_OF |= {f"Name.{kind}": "f" for kind in ("Builtin", "Function", "Class", "Decorator", "Tag")}
-_CODE_CLASS = "archytas-nb-"
+_CODE_CLASS = "anb-"
 
 
 def readable(colour: str) -> str:
@@ -695,16 +705,11 @@ def readable(colour: str) -> str:
     return f"color-mix(in srgb,{colour} 55%,currentColor)"
 
 
-CODE_SHEET = "".join(
-    f".{CLASS} .{_CODE_CLASS}{letter}{{color:{readable(colour)}}}"
+CODE_RULES: Rules = {
+    f'"{_CODE_CLASS}{letter}"': f".{CLASS} .{_CODE_CLASS}{letter}{{color:{readable(colour)}}}"
     for letter, colour in _COLOURS.items()
-)
-"""The rules for the colours of code. Where a page may have none, code has the colour of text."""
-
-
-def has_code(page: str) -> bool:
-    """Whether HTML contains code that is coloured."""
-    return any(f'<span class="{_CODE_CLASS}{letter}"' in page for letter in _COLOURS)
+}
+"""The colours of code. Where a page may have none, code has the colour of text."""
 
 
 @lru_cache(maxsize=256)

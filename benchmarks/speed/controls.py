@@ -190,7 +190,7 @@ class Seat:
     def forms(self, cell: int, number: int) -> str:
         """Answer forms in a row with one click each; how many calls were made, and how often."""
         self.run(cell)
-        run = self.page.locator(".archytas-nb-form").get_by_role("button", name="Run", exact=True)
+        run = self.page.locator(".anb-form").get_by_role("button", name="Run", exact=True)
         for _ in range(number):
             run.wait_for()
             button = run.element_handle()

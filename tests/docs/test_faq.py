@@ -25,4 +25,4 @@ def test_a_notebook_is_exported_to_markdown_without_html(tmp_path: Path) -> None
     )
     exported = (tmp_path / "my_notebook.md").read_text(encoding="utf-8")
     assert "The Gentoo birds are well-fed" in exported
-    assert "archytas-nb-trace" not in exported
+    assert "anb-trace" not in exported

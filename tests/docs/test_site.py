@@ -60,7 +60,7 @@ def test_the_root_of_the_site_leads_to_its_first_page(site: Path) -> None:
 def test_the_notebooks_are_pages_with_their_traces(site: Path) -> None:
     page = page_of(site, NOTEBOOKS[0]).read_text(encoding="utf-8")
     assert "The Gentoo birds are well-fed" in re.sub(r"<[^>]+>", "", page)
-    assert 'class="archytas-nb-trace' in page
+    assert 'class="anb-trace' in page
 
 
 def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:

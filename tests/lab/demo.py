@@ -184,7 +184,7 @@ def write_form(target: Path) -> None:
         while not desk.has_run(0):
             time.sleep(_SECONDS)
         desk.run_cell(1)
-        form = desk.page.locator(".archytas-nb-form")
+        form = desk.page.locator(".anb-form")
         form.wait_for()
         time.sleep(2)
         form.get_by_role("button", name="Edit", exact=True).click()

@@ -363,7 +363,7 @@ class Desk:
 
     def wait_for_copy(self, text: str) -> None:
         """Wait until the static copy of a run with this text is seen; it waits for its widgets."""
-        self.page.locator(".archytas-nb-trace:visible").filter(has_text=text).first.wait_for()
+        self.page.locator(".anb-trace:visible").filter(has_text=text).first.wait_for()
 
     def watch_texts(self) -> None:
         """From now on, note every text that stands in an output, for however short a time."""
@@ -420,7 +420,7 @@ class Desk:
     def unfold(self) -> None:
         """Open whatever is folded."""
         self.page.evaluate(
-            "document.querySelectorAll('.archytas-nb-trace details').forEach(e => e.open = true)"
+            "document.querySelectorAll('.anb-trace details').forEach(e => e.open = true)"
         )
 
     def watch_for_freezes(self) -> None:

@@ -14,7 +14,7 @@ from tests.lab.test_lab import STATIC, bundles, trace_with_buttons
 from tests.servers.plays import Hang, Status
 from tests.servers.server import Server
 
-FORM = ".archytas-nb-form"
+FORM = ".anb-form"
 
 
 def click(desk: Any, title: str) -> None:
@@ -84,9 +84,9 @@ def test_a_call_is_run_refused_and_stopped_with_buttons_while_the_cell_runs(
     form = desk.page.locator(FORM).element_handle()
     field.press("Enter")
     desk.page.wait_for_function("form => !form.isConnected", arg=form)
-    desk.page.locator(FORM).locator(".archytas-nb-waits").click()
+    desk.page.locator(FORM).locator(".anb-waits").click()
     desk.page.keyboard.press("Escape")  # which refuses nothing
-    assert not desk.page.evaluate("document.activeElement.closest('.archytas-nb-form')")
+    assert not desk.page.evaluate("document.activeElement.closest('.anb-form')")
     click(desk, "Stop")
     desk.wait_until_run(6)
     trace = trace_with_buttons(desk.outputs(6))
@@ -111,7 +111,7 @@ def test_a_page_that_is_opened_again_says_what_can_be_done_and_then_shows_the_fi
     desk.save()
     again = opened(lab, browser)
     again.evaluate("jupyterapp.commands.execute('docmanager:open', {path: 'controls.ipynb'})")
-    traces = again.locator(".archytas-nb-trace:visible")
+    traces = again.locator(".anb-trace:visible")
     traces.filter(has_text="had not finished when this was saved").first.wait_for()
     traces.filter(has_text="%agent_answer run delete_rows#").first.wait_for()
     click(desk, "Run")

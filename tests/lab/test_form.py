@@ -13,7 +13,7 @@ from tests.lab.lab import Desk, Lab
 from tests.lab.stories import write_forms, write_insert
 
 CELLS = "jupyterapp.shell.currentWidget.content.widgets"
-FORM = ".archytas-nb-form"
+FORM = ".anb-form"
 LETTERS = "abcdefghijklmnopqrstuvwxyzabcd"
 _ASKS, _NEXT = 3, 4
 _COUNT_KEYS = """() => {
@@ -21,7 +21,7 @@ _COUNT_KEYS = """() => {
   if (window.keysAreCounted) return
   window.keysAreCounted = true
   document.addEventListener('keydown', event => {
-    if (!event.target.closest('.archytas-nb-form') && event.key !== 'Shift') window.keysElsewhere++
+    if (!event.target.closest('.anb-form') && event.key !== 'Shift') window.keysElsewhere++
   }, true)
 }"""
 
@@ -96,11 +96,11 @@ def decide(desk: Desk, how: str) -> None:
     if how == "mouse":
         run.click()
         return
-    form.locator(".archytas-nb-waits").click()  # the focus is on the card
+    form.locator(".anb-waits").click()  # the focus is on the card
     desk.page.keyboard.press("Enter")
     desk.page.keyboard.press("Shift+Enter")
     desk.page.keyboard.press("Escape")
-    form.locator(".archytas-nb-waits").click()
+    form.locator(".anb-waits").click()
     assert form.is_visible()
     if how == "Control+Enter":
         desk.page.keyboard.press(how)
@@ -176,17 +176,17 @@ def test_code_becomes_a_cell_below_its_own_by_a_click(
         desk.run_cell(cell)
         desk.wait_until_run(cell)
     output = desk.page.locator(".jp-Notebook .jp-Cell").nth(2)
-    output.locator(".archytas-nb-answer pre").hover()
+    output.locator(".anb-answer pre").hover()
     output.get_by_role("button", name="Insert as cell").click()
     code = "for row in rows:\n    print(row)"
     desk.page.wait_for_function(
         f"{CELLS}.length === 6 && {CELLS}[3].model.sharedModel.source === {json.dumps(code)}"
     )
     assert desk.source(4) == "'the next cell'"
-    buttons = output.locator(".archytas-nb-actions button:visible")
+    buttons = output.locator(".anb-actions button:visible")
     buttons.get_by_text("Keep as code").click()
-    output.locator(".archytas-nb-actions pre").hover()
-    output.locator(".archytas-nb-actions").get_by_role("button", name="Insert as cell").click()
+    output.locator(".anb-actions pre").hover()
+    output.locator(".anb-actions").get_by_role("button", name="Insert as cell").click()
     desk.page.wait_for_function(f"{CELLS}.length === 7")
     assert "rows.append(11)" in desk.source(3)
     buttons.get_by_text("Undo").click()

@@ -45,7 +45,7 @@ def trace_with_buttons(outputs: list[dict[str, Any]]) -> dict[str, str]:
 def traces(notebook: dict[str, Any]) -> list[dict[str, str]]:
     """The traces in a notebook file."""
     every = [each for cell in notebook["cells"] for each in bundles(cell.get("outputs", []))]
-    return [each for each in every if "archytas-nb-trace" in each.get("text/html", "")]
+    return [each for each in every if "anb-trace" in each.get("text/html", "")]
 
 
 def sizes(saved: list[dict[str, str]]) -> list[float]:
@@ -59,7 +59,7 @@ def answer_below_top(desk: Any, index: int) -> float:
     cell = desk.page.locator(".jp-Notebook .jp-Cell").nth(index)
     top = "each => each.getBoundingClientRect().top"
     begin = cell.locator(".jp-Cell-outputArea").evaluate(top)
-    return float(cell.locator(".archytas-nb-answer").evaluate(top) - begin)
+    return float(cell.locator(".anb-answer").evaluate(top) - begin)
 
 
 def lines_of_numbers(desk: Any, index: int) -> list[int]:
@@ -137,14 +137,12 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     assert "running plot_masses" not in finished
     desk.picture("finished", 3)
     assert answer_below_top(desk, 3) <= 220
-    summaries = desk.page.locator(".archytas-nb-trace summary")
+    summaries = desk.page.locator(".anb-trace summary")
     line, failed = summaries.nth(0), summaries.nth(1)
     assert "4 calls · 1 corrected" in line.inner_text()
     assert not failed.is_visible()
     line.click()
-    result = failed.locator(
-        ".archytas-nb-folded"
-    )  # the style sheet is applied: in one of the two places
+    result = failed.locator(".anb-folded")  # the style sheet is applied: in one of the two places
     assert [each.is_visible() for each in result.all()] == [True] * result.count()
     failed.click()
     assert not any(each.is_visible() for each in result.all())
@@ -159,12 +157,10 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     again = sit("penguins.ipynb", kernel=False)
     assert not again.has_kernel
     assert again.text(3) == finished
-    assert (
-        again.page.locator(".archytas-nb-trace img").evaluate("image => image.naturalWidth") > 400
-    )
+    assert again.page.locator(".anb-trace img").evaluate("image => image.naturalWidth") > 400
     again.picture("reopened", 3)
     again.change_theme(DARK)
-    assert again.faint_texts(".archytas-nb-trace") == []
+    assert again.faint_texts(".anb-trace") == []
     again.picture("dark", 3)
     again.change_theme(LIGHT)
     again.resize(420)
@@ -172,9 +168,7 @@ def test_a_run_is_seen_while_it_happens_and_stays_without_its_kernel(lab: Lab, s
     lines = lines_of_numbers(again, 3)
     assert len(lines) == 12
     assert set(lines) == {1}  # a number that is broken can be read as another one
-    assert again.page.locator(".archytas-nb-trace").evaluate(
-        "each => each.scrollWidth <= each.clientWidth"
-    )
+    assert again.page.locator(".anb-trace").evaluate("each => each.scrollWidth <= each.clientWidth")
     assert "3706.0" not in again.text(3)
     again.unfold()
     assert "3706.0" in again.text(3)
@@ -187,7 +181,7 @@ def test_what_can_be_done_with_the_last_answer_is_done_by_a_click(lab: Lab, sit:
     for cell in range(4):
         desk.run_cell(cell)
     desk.wait_until_run(3)
-    buttons = desk.page.locator(".archytas-nb-actions button:visible")
+    buttons = desk.page.locator(".anb-actions button:visible")
     buttons.nth(2).wait_for()
     assert buttons.all_inner_texts() == ["Undo", "Keep as code", "Ask again"]
     assert answer_below_top(desk, 2) <= 220  # it has no buttons any more
@@ -212,12 +206,12 @@ def test_what_can_be_done_with_the_last_answer_is_done_by_a_click(lab: Lab, sit:
     desk.picture("actions", 3)
     desk.save()
     desk.command("kernelmenu:shutdown")
-    desk.page.locator(".archytas-nb-actions button:visible").first.wait_for(state="hidden")
+    desk.page.locator(".anb-actions button:visible").first.wait_for(state="hidden")
     desk.close()
     reader = sit("actions.ipynb", kernel=False)
     reader.wait_for_text("Eleven is there.")
     reader.page.wait_for_timeout(1_000)  # in which a widget would say that it is not there
-    assert reader.page.locator(".archytas-nb-actions").count() == 0
+    assert reader.page.locator(".anb-actions").count() == 0
     assert "widget" not in reader.text(3)
 
 
@@ -358,7 +352,7 @@ def test_a_formula_is_typeset_and_one_that_would_be_a_link_is_not(sit: Any) -> N
     for cell in range(3):
         desk.run_cell(cell)
     desk.wait_until_run(2)
-    trace = desk.page.locator(".archytas-nb-trace")
+    trace = desk.page.locator(".anb-trace")
     trace.locator("mjx-container").nth(1).wait_for()
     assert trace.locator("mjx-container").count() == 2
     assert trace.locator("a").count() == 0
@@ -404,20 +398,20 @@ def test_an_untrusted_notebook_keeps_its_rules_can_be_read_and_shows_no_result_t
     sent.cells = [cell]
     nbformat.write(sent, lab.work / "sent.ipynb")
     desk = sit("sent.ipynb")
-    trace = desk.page.locator(".archytas-nb-trace")
+    trace = desk.page.locator(".anb-trace")
     assert trace.locator("style").count() == 0
     assert "not a species" not in desk.text(0)
     assert answer_below_top(desk, 0) <= 220
     trace.locator("summary").first.click()
     assert desk.text(0).count("not a species") == 1
-    assert desk.faint_texts(".archytas-nb-trace") == []
+    assert desk.faint_texts(".anb-trace") == []
     edges = trace.locator("div").evaluate_all(
         "all => all.map(each => getComputedStyle(each).borderLeftStyle)"
     )
     assert "solid" in edges
     desk.picture("untrusted", 0)
     desk.change_theme(DARK)
-    assert desk.faint_texts(".archytas-nb-trace") == []
+    assert desk.faint_texts(".anb-trace") == []
     desk.change_theme(LIGHT)
 
 
@@ -437,7 +431,7 @@ def test_a_cell_that_failed_is_explained_and_corrected_below(lab: Lab, sit: Any)
     assert desk.source(4) == "x = 2\ny = 1 / x"
     desk.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     desk.look_at(3)
-    desk.page.locator(".archytas-nb-trace pre").hover()
+    desk.page.locator(".anb-trace pre").hover()
     desk.page.get_by_role("button", name="Copy", exact=True).click()
     assert desk.page.evaluate("navigator.clipboard.readText()") == "x = 2\ny = 1 / x"
     desk.run_cell(4)

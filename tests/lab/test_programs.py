@@ -18,7 +18,7 @@ def test_a_program_is_seen_while_it_runs_fails_waits_and_when_it_is_finished(sit
     assert "Few are left of apples (3) and figs (7)." in finished
     desk.picture("program-finished", 3, dark=True)
     desk.unfold()
-    assert desk.faint_texts(".archytas-nb-trace") == []
+    assert desk.faint_texts(".anb-trace") == []
     desk.picture("program-unfolded", 3, dark=True)
 
     desk.run_cell(4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from html.parser import HTMLParser
+from urllib.parse import unquote
 
 import pandas as pd
 
@@ -30,9 +31,8 @@ from archytas_nb.loop.events import (
 )
 from archytas_nb.trace.activity import Activity
 from archytas_nb.trace.fold import advance, fold
-from archytas_nb.trace.html import SHEET, html, passed_html, phase_html, value_html
+from archytas_nb.trace.html import PRINT_RULES, RULES, html, passed_html, phase_html, value_html
 from archytas_nb.trace.live import live_now, live_question, live_step
-from archytas_nb.trace.safe import CODE_SHEET, TABLE_SHEET, stylesheet
 from archytas_nb.trace.view import RunView
 from tests.trace.samples import Made, answer, ask, call, line, png, program
 
@@ -132,10 +132,16 @@ class _Faults(HTMLParser):
 
 @functools.cache
 def own_sheets() -> tuple[str, ...]:
-    """The style sheets of an empty live page and of a saved one, which may stand; no other may."""
-    live = re.findall("<style[^>]*>.*?</style>", live_question(RunView("")))
-    sheets = (SHEET, SHEET + CODE_SHEET, SHEET + TABLE_SHEET, SHEET + TABLE_SHEET + CODE_SHEET)
-    return (*live, *(stylesheet(each, linked=True) for each in sheets))
+    """The style sheets of an empty live page, which may stand; a saved page has some of their rules."""
+    return tuple(re.findall("<style[^>]*>.*?</style>", live_question(RunView(""))))
+
+
+def without_own_rules(sheet: re.Match[str]) -> str:
+    """A linked style sheet in which each rule is one of ours is removed; any other stays."""
+    rest = unquote(sheet[1])
+    for rule in (*RULES.values(), *PRINT_RULES.values()):
+        rest = rest.replace(rule, "")
+    return "" if rest in ("", "@media print{}") else sheet[0]
 
 
 def faults_of(page: str) -> list[str]:
@@ -144,6 +150,7 @@ def faults_of(page: str) -> list[str]:
     parser = _Faults()
     for constant in own_sheets():
         page = page.replace(constant, "")
+    page = re.sub('<link rel="stylesheet" href="data:text/css,([^"]*)">', without_own_rules, page)
     parser.feed(page)
     parser.close()
     return [*parser.faults, *(f"<{tag}> left open" for tag in parser.open)]

@@ -86,7 +86,7 @@ def test_an_exported_page_contains_the_trace_and_loads_nothing_for_it(name: str)
     page, _ = HTMLExporter().from_notebook_node(saved(name))
     bare, _ = HTMLExporter().from_notebook_node(notebook())
     assert set(ADDRESS.findall(page)) == set(ADDRESS.findall(bare))
-    [trace] = re.findall(r'<div class="archytas-nb-trace.*?(?=</main>)', page, re.DOTALL)
+    [trace] = re.findall(r'<div class="anb-trace.*?(?=</main>)', page, re.DOTALL)
     view = fold(*SAMPLES[name])
     text = re.sub(r"<[^>]+>", "", trace)
     assert view.question in text

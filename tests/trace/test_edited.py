@@ -165,7 +165,7 @@ def test_a_decision_is_whole_in_the_row_and_below_it_and_no_argument_is_shown_tw
     assert "approved by you after 3 s, edited amount 12 → 20" in words(body)
     assert "figs" not in body
     assert "note" not in page  # nobody gave it
-    assert ".archytas-nb-row>code{display:inline-flex;flex-shrink:9999;" in SHEET
+    assert ".anb-row>code{display:inline-flex;flex-shrink:9999;" in SHEET
     [decision] = re.findall(r'style="([^"]*)"><span title="approved by you', summary)
     assert decision.endswith(";flex:none;max-width:60%")
-    assert re.fullmatch(r'<details><summary[^>]*><span class="archytas-nb-row">.*</span>', summary)
+    assert re.fullmatch(r'<details><summary[^>]*><span class="anb-row">.*</span>', summary)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given
@@ -329,7 +330,7 @@ def test_markdown_is_always_harmless(text: str) -> None:
 
 def test_formulas_are_not_changed() -> None:
     """Dollar amounts are not formulas, and TeX in model text is not typeset."""
-    assert 'class="archytas-nb-trace tex2jax_ignore mathjax_ignore"' in html(
+    assert 'class="anb-trace tex2jax_ignore mathjax_ignore"' in html(
         fold("q", answer(1, "$5 and $10"))
     )
 
@@ -346,9 +347,9 @@ def test_renders_common_markdown() -> None:
         in page
     )
     assert (
-        '<td class="archytas-nb-number" style="text-align:left">1</td>' in page
+        '<td class="anb-number" style="text-align:left">1</td>' in page
     )  # a page's own style may set it to the right
-    assert '<td class="archytas-nb-number" style="text-align:right">2</td>' in page
+    assert '<td class="anb-number" style="text-align:right">2</td>' in page
 
 
 @pytest.mark.parametrize(
@@ -397,6 +398,32 @@ def test_a_table_is_rebuilt_from_its_text() -> None:
     assert '<td align="right">1.5</td>' in page
 
 
+def left_out(page: str) -> list[str]:
+    """The rules that a saved page does not have."""
+    rules = (*page_module.RULES.values(), *page_module.PRINT_RULES.values())
+    [sheet] = re.findall('<link rel="stylesheet" href="data:text/css,([^"]*)">', page)
+    return [each for each in rules if each not in unquote(sheet)]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_saved_trace_has_every_rule_for_one_of_its_elements(name: str) -> None:
+    soupsieve = pytest.importorskip("soupsieve")  # nbconvert brings it
+    soup = pytest.importorskip("bs4").BeautifulSoup
+    view = fold(*SAMPLES[name])
+    table = Table(("a", "b"), (("word", "1"),))
+    for each in (view, replace(view, trace="steps"), replace(view, trace="off", table=table)):
+        page = html(each)
+        for rules in left_out(page):
+            for selectors in re.findall(r"([^{}]+)\{[^{}]*\}", rules):
+                selector = selectors.removesuffix("::marker")
+                assert soupsieve.select(selector, soup(page, "html.parser")) == []
+
+
+def test_an_answer_alone_has_no_rules_for_steps_code_and_tables() -> None:
+    page = html(fold("q", [*answer(1, "The *answer*.")]))
+    assert len(left_out(page)) >= len(page_module.RULES) + len(page_module.PRINT_RULES) - 5
+
+
 def test_a_cell_of_a_table_costs_little_more_than_its_text() -> None:
     """A table has thousands of cells, and is kept in the notebook at each place that shows it."""
     one, many = (
@@ -407,7 +434,7 @@ def test_a_cell_of_a_table_costs_little_more_than_its_text() -> None:
 
 def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
     """Each of its rules begins with the class of a trace, or is for paper what has one; none has an address."""
-    sheet = safe.TABLE_SHEET + page_module.SHEET + safe.CODE_SHEET
+    sheet = page_module.SHEET
     assert not re.search(r"url|@import|expression|//|<", sheet)
     seen, paper, printed = sheet.partition("@media print{")
     assert paper
@@ -416,12 +443,12 @@ def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
             seen,
             (
                 f".{page_module.CLASS} ",
-                ".archytas-nb-",
-                "details[open]>summary>.archytas-nb-",
-                "details[open]>summary .archytas-nb-",
-                "details:not([open])>summary .archytas-nb-",
+                ".anb-",
+                "details[open]>summary>.anb-",
+                "details[open]>summary .anb-",
+                "details:not([open])>summary .anb-",
                 f"[data-jp-theme-name*=Contrast] .{page_module.CLASS} ",
-                ".jp-Cell:has(>.jp-Cell-inputWrapper:not(.lm-mod-hidden)) .archytas-nb-",
+                ".jp-Cell:has(>.jp-Cell-inputWrapper:not(.lm-mod-hidden)) .anb-",
                 f".jp-OutputArea-child:has(.{page_module.CLASS})+",
             ),
         ),
@@ -429,7 +456,7 @@ def test_the_style_sheet_loads_nothing_and_touches_nothing_but_traces() -> None:
             printed,
             (
                 f".{page_module.CLASS}",
-                ".archytas-nb-",
+                ".anb-",
                 f":has(>*>.{page_module.CLASS})",
                 f".jp-Cell-inputWrapper:has(+* .{page_module.CLASS})",
             ),

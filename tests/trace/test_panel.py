@@ -73,7 +73,7 @@ def test_the_panel_shows_full_arguments_defaults_and_the_reason_of_the_tool() ->
     assert "limit = 5" in seen
     assert "where = 'main'  (default)" in seen
     assert re.search(r"opacity:[.]65[^>]*>(<[^>]*>)*&#x27;main", page)  # a default is faded
-    assert re.search(r"archytas-nb-k[^>]*>SELECT ?</span>", page)  # SQL is highlighted
+    assert re.search(r"anb-k[^>]*>SELECT ?</span>", page)  # SQL is highlighted
     long = "x" * 3_000 + "\n" + "y" * 3_000
     assert long in words(panel_html(form_after(sql=long)))
     assert len(panel_html(form_after(sql="x" * 10**6))) < 200_000
@@ -114,7 +114,7 @@ def test_code_on_one_line_is_highlighted_as_code_and_its_names_are_shown() -> No
         return panel_html(forms[-1])
 
     page = panel("import os; df['y'] = 'text'")
-    assert re.search(r"<span class=\"archytas-nb-k\">import</span>", page)
+    assert re.search(r"<span class=\"anb-k\">import</span>", page)
     assert "import os; df['y'] = 'text'" in words(page)
     assert "reads df; assigns to df, os" in words(page)
     assert r"\u3164" in words(panel("a = '\u3164'"))  # as a literal, which hides nothing
@@ -195,12 +195,12 @@ def test_highlighted_code_is_the_same_text_with_colours_only(value: str, languag
     page = code(value, language)
     assert words(page) == value
     tags = set(re.findall(r"<[^>]*>", page))
-    assert all(re.fullmatch(r'</span>|<span class="archytas-nb-[kcsnf]">', t) for t in tags)
+    assert all(re.fullmatch(r'</span>|<span class="anb-[kcsnf]">', t) for t in tags)
 
 
 def test_code_in_an_answer_is_highlighted_where_its_language_is_known() -> None:
     page = markdown("```python\ndef f(): return 'a'\n```")
-    assert re.search(r"<span class=\"archytas-nb-k\">def</span>", page)
+    assert re.search(r"<span class=\"anb-k\">def</span>", page)
     assert words(page) == "def f(): return 'a'"
     assert "<span" not in markdown("```\ndef f(): return 1\n```")
     assert "<span" not in markdown(
