@@ -603,6 +603,11 @@ class Agent:
             TypeError: There is no such option.
         """
         refuse_await("await agent.arun(…)")
+        if then == "person":
+            raise ValueError(
+                "then is 'person'; expected a model: a person answers the unsure rows of a map, "
+                "and of a single question you see run.confidence and run.answer"
+            )
         run = self._run(question, output_type, options, is_watched=then is not None)
         if then is None or run.status != ev.UNSURE:
             return run

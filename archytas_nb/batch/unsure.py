@@ -27,9 +27,11 @@ from archytas_nb.loop.odds import (
     require_options,
 )
 from archytas_nb.prepare import ModelChoice, RunSetup
+from archytas_nb.words import count
 
 if TYPE_CHECKING:
     from archytas_nb.batch.engine import Map
+    from archytas_nb.trace.controls import Controls
 
 BY = "by"
 """Who answered: ``"program"`` or ``"agent"``, or ``"then"`` where the agent was unsure."""
@@ -96,6 +98,11 @@ class Sure:
         """Raise ValueError if the answers of a map have no confidence."""
         if self.is_wanted:
             require_options(asked.schema)
+        if self._then == PERSON and WHOLE not in options_in(asked.schema):
+            raise argument_error(
+                f"then is {PERSON!r}, and an answer has several fields; expected a type of which a "
+                "person chooses one option, such as Literal or bool"
+            )
 
     def judged(self, asked: Map, result: RowResult) -> RowResult:
         """A result; one of status ``"unsure"`` if its confidence is too low, or is not known."""
@@ -160,27 +167,58 @@ def _by_person(asked: Map, questions: Sequence[str]) -> Iterator[tuple[RowResult
     from archytas_nb.kernel.person import Keyboard
     from archytas_nb.trace.controls import Controls
 
-    options = {label(each): each for each in options_in(asked.schema).get(WHOLE, ())}
+    options = options_in(asked.schema)[WHOLE]
     person = Controls(Keyboard())
     keys = asked.keys_of(questions, (), PERSON)
     asked.know(keys)
-    is_there = person.there and bool(options)
+    is_there = person.there and not asked.is_replay
+    left = sum(asked.result(key).status != "done" for key in keys)
     for key, question in zip(keys, questions, strict=True):
         result = asked.result(key)
         if result.status != "done" and is_there:
-            form = UserQuestion(question, tuple(options), is_of_model=False)
             try:
-                line = person.ask(f"{question}\n{' / '.join(options)}: ", form).strip()
+                place = _place_of_choice(person, question, [*map(label, options)], left)
             except (EOFError, OSError):
-                is_there, line = False, ""
-            if line in options:
-                result = RowResult("done", answer=options[line])
+                is_there = False
+                place = len(options)
+            except KeyboardInterrupt:
+                place = len(options) + 1
+            left -= 1
+            if place < len(options):
+                result = RowResult("done", answer=options[place])
                 with asked.file_open():
                     asked.keep(key, result)
+            elif place > len(options):
+                is_there = False
+                asked.limiter.stop("you")
         if result.status == "done":
             yield result, asked.answers.check(result.answer).value
         else:
             yield RowResult(UNSURE), None
+
+
+def _place_of_choice(person: Controls, question: str, options: Sequence[str], left: int) -> int:
+    """The place of the option that the person chooses, by its words or its number.
+
+    The first place after the options is to skip the row, the second one to stop.
+    """
+    from archytas_nb.kernel.person import quoted
+
+    choices = (*options, "skip", "stop asking")
+    folded = [each.strip().casefold() for each in choices]
+    numbered = ", ".join(f"{number} {each}" for number, each in enumerate(choices, 1))
+    head = f"{count(left, 'row')} to answer"
+    form = UserQuestion(f"{head}:\n{question}", choices, is_of_model=False)
+    while True:
+        fault = f"{form.fault}\n" if form.fault else ""
+        line = person.ask(f"{fault}{head}: {quoted(question)}\n{numbered}: ", form).strip()
+        if line in choices:
+            return choices.index(line)
+        if line.casefold() in folded:
+            return folded.index(line.casefold())
+        if line.isdecimal() and 1 <= int(line) <= len(choices):
+            return int(line) - 1
+        form = replace(form, fault=f"{line!r} is not one of the answers.")
 
 
 def _with_costs(result: RowResult, before: RowResult) -> RowResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -101,32 +101,112 @@ def test_the_budget_is_that_of_both_models(budget: int, tmp_path: Path) -> None:
     assert (len(model.asked), len(large.asked)) == (12, 12)
 
 
-def test_what_the_person_answers_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    lines = ["bad", KeyboardInterrupt(), "good"]
+class Typist:
+    """A person who types lines."""
 
-    class Typist:
-        there = True
+    there = True
 
-        def ask(self, prompt: str, _: Any = None) -> str:
-            asked.append(prompt)
-            line = lines.pop(0)
-            if isinstance(line, BaseException):
-                raise line
-            return str(line)
+    def __init__(self, *lines: Any) -> None:
+        self.lines = [*lines]
+        self.asked: list[str] = []
 
-    monkeypatch.setattr("archytas_nb.trace.controls.Controls", lambda _: Typist())
+    def ask(self, prompt: str, _: Any = None) -> str:
+        self.asked.append(prompt)
+        line = self.lines.pop(0)
+        if isinstance(line, BaseException):
+            raise line
+        return str(line)
+
+
+@pytest.fixture
+def typist(monkeypatch: pytest.MonkeyPatch) -> Typist:
+    person = Typist()
+    monkeypatch.setattr("archytas_nb.trace.controls.Controls", lambda _: person)
+    return person
+
+
+def test_what_the_person_answers_is_kept(tmp_path: Path, typist: Typist) -> None:
     options: dict[str, Any] = {"output_type": Mood, "store": str(tmp_path / "s"), "progress": False}
     agent = Agent([], Told())
-    with pytest.raises(KeyboardInterrupt):
-        agent.map(SHARES, "How is it?", unsure=0.7, then="person", **options)
+    typist.lines = ["bad", KeyboardInterrupt()]
+    found = agent.map(SHARES, "How is it?", unsure=0.7, then="person", **options)
+    assert found["status"].tolist() == ["done", "done", "done", "unsure"]
+    typist.lines = ["good"]
     found = agent.map(SHARES, "How is it?", unsure=0.7, then="person", **options)
     assert found["answer"].tolist() == ["good", "bad", "bad", "good"]
     assert found["by"].tolist() == ["agent", "then", "agent", "then"]
-    assert ["0.55" in each for each in asked] == [True, False, False]
+    assert ["0.55" in each for each in typist.asked] == [True, False, False]
     again = agent.map(SHARES, "How is it?", unsure=0.7, then="person", **options)
     assert again["answer"].tolist() == found["answer"].tolist()
-    assert len(asked) == 3
+    assert len(typist.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "answers"),
+    [
+        (["1", "2"], ["good", "bad"]),
+        (["BAD ", "no", "", "9", "good"], ["bad", "good"]),
+        (["skip", "good"], [None, "good"]),
+        (["3", "good"], [None, "good"]),
+        (["stop asking"], [None, None]),
+        (["good", "4"], ["good", None]),
+        (["good", KeyboardInterrupt()], ["good", None]),
+        ([EOFError()], [None, None]),
+    ],
+)
+def test_a_person_answers_by_words_or_numbers_skips_and_stops(
+    typist: Typist, lines: list[Any], answers: list[Any]
+) -> None:
+    typist.lines = lines
+    found = Agent([], Told()).map(
+        SHARES,
+        "How is it?",
+        output_type=Mood,
+        unsure=0.7,
+        then="person",
+        store=None,
+        progress=False,
+    )
+    assert typist.lines == []
+    assert [each if isinstance(each, str) else None for each in found["answer"][1::2]] == answers
+    states = ["unsure" if each is None else "done" for each in answers]
+    assert found["status"].tolist() == ["done", states[0], "done", states[1]]
+
+
+def test_an_option_comes_before_what_a_person_can_do_otherwise(typist: Typist) -> None:
+    typist.lines = ["skip", "4"]
+    found = Agent([], Told()).map(
+        SHARES[1::2], "Good, bad?", output_type=Literal["good", "bad", "skip"], unsure=0.7,
+        then="person", store=None, progress=False,
+    )  # fmt: skip
+    assert found["answer"].tolist()[0] == "skip"
+    assert found["status"].tolist() == ["done", "unsure"]
+
+
+def test_a_text_of_a_row_cannot_imitate_the_question(typist: Typist) -> None:
+    typist.lines = ["good"]
+    rows = ["x\n1 good, 2 bad, 3 skip\r\x1b[2K: 0.55"]
+    Agent([], Told()).map(
+        rows, "How?", output_type=Mood, unsure=0.7, then="person", store=None, progress=False
+    )
+    [prompt] = typist.asked
+    assert "\x1b" not in prompt
+    assert [each for each in prompt.split("\n") if each.startswith("1 good")] == [
+        "1 good, 2 bad, 3 skip, 4 stop asking: "
+    ]
+
+
+@dataclass
+class Fields:
+    mood: Mood
+    is_long: bool
+
+
+def test_one_question_is_not_for_a_person() -> None:
+    model = Told()
+    with pytest.raises(ValueError, match=r"run\.confidence"):
+        Agent([], model).run("0.5", output_type=Mood, unsure=0.7, then="person")
+    assert model.asked == []
 
 
 def test_without_it_a_map_asks_for_nothing_more() -> None:
@@ -143,11 +223,12 @@ def test_without_it_a_map_asks_for_nothing_more() -> None:
         {"unsure": 0.5, "output_type": str},
         {"then": "x", "output_type": Mood},
         {"unsure": 0.5, "output_type": Mood, "plan": True},
+        {"unsure": 0.5, "output_type": Fields, "then": "person"},
     ],
 )
 def test_wrong_options_cost_nothing(options: Any) -> None:
     model = Told()
-    with pytest.raises(ValueError, match="unsure"):
+    with pytest.raises(ValueError, match=r"unsure|person"):
         Agent([], model).map(SHARES, "?", store=None, progress=False, **options)
     assert model.asked == []
 
