@@ -8,6 +8,8 @@ are installed: a cure that is no longer needed fails its test.
 | the statement | becomes |
 |---|---|
 | names a column in other case, spaces or signs | the same with the name of the column |
+| names a column by what stands in its first row | the same with the name of the column |
+| takes columns of some rows of a table that only the table has | these rows of the table |
 | names a level of the index of a table as a column | the same after ``table.reset_index()`` |
 | uses the columns of a table by an unknown name | the same after ``name = table`` |
 | reads a file that is not there | ``name = table`` |
@@ -154,6 +156,8 @@ def _column(failure: Failure) -> Cure | None:
     wanted = [attribute] if is_attribute and attribute else failure.strings
     for each in wanted:
         same = [name for name in columns if plain(name) == plain(each)]
+        if not same and repr(each) in str(failure.error):
+            same = [name for name, first in failure.headings if plain(first) == plain(each)]
         if each not in columns and len(same) == 1:
             meant[each] = same[0]
     if not meant:
@@ -161,6 +165,43 @@ def _column(failure: Failure) -> Cure | None:
     source = _renamed(failure.statement, meant, is_attribute=is_attribute)
     words = ", ".join(f"{new!r} for {old!r}" for old, new in meant.items())
     return Cure(source, f"the column is {words}")
+
+
+def _rows_of_table(failure: Failure) -> Cure | None:
+    """Columns that some rows of a table lack, since they were taken from it without them."""
+    if not isinstance(failure.error, KeyError):
+        return None
+    tree = parsed(ast.unparse(failure.statement))
+    found: dict[str, str] = {}
+    for each in (node for node in ast.walk(tree) if isinstance(node, ast.Subscript)):
+        if not isinstance(each.value, ast.Name) or not isinstance(each.ctx, ast.Load):
+            continue
+        part = failure.variables.get(each.value.id)
+        keys = each.slice.elts if isinstance(each.slice, ast.List) else [each.slice]
+        names = [key.value for key in keys if isinstance(key, ast.Constant)]
+        if len(names) < len(keys) or not is_table(part):
+            continue
+        if all(name in part.columns for name in names):
+            continue
+        tables = [name for name in failure.tables if _has_rows(failure, name, part, names)]
+        if len(tables) == 1:
+            found[each.value.id] = tables[0]
+            each.value = parsed(f"{tables[0]}.loc[{each.value.id}.index]", "eval").body
+    if not found:
+        return None
+    words = ", ".join(f"{part} are those rows of {table}" for part, table in found.items())
+    return Cure(ast.unparse(tree), f"{words}, which has the other columns")
+
+
+def _has_rows(failure: Failure, name: str, part: Any, columns: list[Any]) -> bool:
+    """Whether a table has these columns, and all rows of a part with the same values."""
+    table: Any = failure.variables.get(name)
+    if not all(each in table.columns for each in columns) or not table.index.is_unique:
+        return False
+    shared = [each for each in part.columns if each in table.columns]
+    if not shared or not part.index.isin(table.index).all():
+        return False
+    return bool(table.loc[part.index, shared].equals(part[shared]))
 
 
 def _level(failure: Failure) -> Cure | None:
@@ -650,6 +691,7 @@ _CURES_BEFORE = (_with_values, _whole_numbers, _spelt, _in_place)
 
 _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _column,
+    _rows_of_table,
     _level,
     _table,
     _file,

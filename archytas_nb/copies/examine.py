@@ -28,6 +28,7 @@ __all__ = [
     "cured_before",
     "defined",
     "examined",
+    "fields_of",
     "state_of",
     "unfit_inputs",
     "without_missing",
@@ -126,3 +127,10 @@ def assigned(
 def defined(names: Iterable[str], variables: Mapping[str, Any]) -> list[str]:
     """Those of these names that are variables."""
     return [each for each in names if each in variables]
+
+
+def fields_of(name: str, variables: Mapping[str, Any]) -> list[str]:
+    """The names of the parts of a variable that is a named tuple; empty for any other."""
+    value = variables.get(name)
+    fields = getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
+    return [str(each) for each in fields]

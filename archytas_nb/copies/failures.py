@@ -47,11 +47,24 @@ class Failure:
     @property
     def columns(self) -> list[str]:
         """The columns of the tables that the statement names, else of those in question."""
-        named = [use.name for use in Bindings(self.statement).uses]
-        tables = [self.variables[name] for name in named if is_table(self.variables.get(name))]
-        tables = tables or [self.variables[name] for name in self.tables if name in self.variables]
-        found = (column for table in tables for column in columns_of(table))
+        found = (column for table in self._tables for column in columns_of(table))
         return list(dict.fromkeys(found))
+
+    @property
+    def headings(self) -> list[tuple[str, str]]:
+        """The texts in the first row of these tables, each with the name of its column."""
+        found = []
+        for table in self._tables:
+            for column in columns_of(table) if hasattr(table, "iloc") and len(table) else ():
+                first = table[column].iloc[0]
+                found += [(column, first)] if isinstance(first, str) else []
+        return list(dict.fromkeys(found))
+
+    @property
+    def _tables(self) -> list[Any]:
+        named = dict.fromkeys(use.name for use in Bindings(self.statement).uses)
+        tables = [self.variables[name] for name in named if is_table(self.variables.get(name))]
+        return tables or [self.variables[name] for name in self.tables if name in self.variables]
 
     def value_of(self, node: ast.expr) -> Any:
         """The value of an expression of the statement, evaluated once more in the copy."""

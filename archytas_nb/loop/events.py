@@ -673,7 +673,8 @@ class ProgramEnded:
     Attributes:
         shown: The values that it printed and showed, and that of its last expression, as short
             texts.
-        answer: The value that it gave to ``answer``, as JSON; objects as texts.
+        answer: The value that it gave to ``answer``, as JSON; objects as texts. Without
+            `has_answer`: one that was refused, since a part of it is missing.
         given: The same as it is; empty if there is none.
         has_answer: Whether it called ``answer``.
         gave_up: The reason that it gave to ``give_up``; None if it did not call it.
@@ -690,6 +691,8 @@ class ProgramEnded:
         figures: The pictures that it drew, as PNG in base64.
         doubts: Why its answer may not be what was asked for, in words for the person.
         computed: The values of the variables that it assigned, as far as they are short data.
+        fields: The names that a function gives to the parts of a result, by the code of the call
+            whose result the program unpacked.
     """
 
     shown: tuple[str, ...] = ()
@@ -709,6 +712,7 @@ class ProgramEnded:
     figures: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     computed: Mapping[str, Json] = field(default_factory=dict, compare=False, repr=False)
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
 
     @property
     def assigned_texts(self) -> dict[str, str]:

@@ -49,6 +49,7 @@ from archytas_nb.syntax.program import (
     PROGRAM_ENDINGS,
     PROGRAM_GIVE_UP,
     PROGRAM_SHOW,
+    receivers,
 )
 from archytas_nb.tools.declaration import by_python_name
 from archytas_nb.tools.render import render
@@ -62,6 +63,7 @@ _MAX_ERROR = 240  # characters of the message of an error
 _MAX_RENDERED = 2_000  # characters of an object in an answer
 _WAIT = 0.2  # seconds of one wait: an interrupt is raised between two
 _QUIET = "__import__('warnings').simplefilter('ignore')"  # nobody reads them there
+_RESULT = "_unpacked"  # the variable of a result before it is unpacked
 _PATIENCE = 5.0  # seconds until a thread whose copy was ended is abandoned
 
 
@@ -95,6 +97,25 @@ class Ran:
         return "\n".join([*aside, self.text, *back])
 
 
+@dataclass(frozen=True, slots=True)
+class _Lack:
+    """A statement that ran and gave a number without a value.
+
+    It is a fault only where something after it fails, or the answer rests on it.
+
+    Attributes:
+        fault: The statement, and which number.
+        hints: What its variables are.
+        sound: What ran before the statement that made the data; None if that is not known.
+        place: How many statements of the program ran before it.
+    """
+
+    fault: Fault
+    hints: tuple[str, ...]
+    sound: str | None
+    place: int
+
+
 @dataclass(slots=True)
 class _Progress:
     """One program while it runs."""
@@ -116,6 +137,8 @@ class _Progress:
     computed: dict[str, Json] = field(default_factory=dict)  # what is short of what it assigned
     lost: str = ""
     line: int = 1  # of the statement that runs
+    lack: _Lack | None = None  # the first one
+    fields: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by the call
 
     @property
     def is_over(self) -> bool:
@@ -138,6 +161,7 @@ class _Progress:
             sound=self.sound,
             doubts=(*self.left_out, *(f"{each} has no rows" for each in dict.fromkeys(self.empty))),
             computed=dict(self.computed),
+            fields=self.fields,
         )
 
 
@@ -284,6 +308,7 @@ class CopySession:
         try:
             try:
                 self._run_statements(tree)
+                self._look_for_lack()
                 self._take_figures()
             except CopyError as error:  # no copy can be made in the place of one that has ended
                 self._program.lost = str(error)
@@ -315,6 +340,9 @@ class CopySession:
     def _run_one(self, statement: ast.stmt, source: str) -> None:
         """Run one statement, with its imports before it, and cured where it fails."""
         program = self._program
+        if program.lack is not None and Bindings(statement).read & set(self._tools):
+            self._fail_with_lack(program.lack)
+            return
         for line in self._imports(statement):
             self._execute(line)
             self._keep(line)
@@ -328,7 +356,7 @@ class CopySession:
                 before += first
                 for each in first:
                     self._execute(each)
-            ran = self._execute(source)
+            ran = self._execute_unpacking(source)
             if ran is None:  # the copy was lost
                 return
             if ran.error is None or program.is_over:
@@ -344,12 +372,16 @@ class CopySession:
         self._end_statement(source, before, comments)
 
     def _end_statement(self, source: str, before: Sequence[str], comments: Sequence[str]) -> None:
-        """Keep a statement that ran, unless it has no value."""
-        if not self._program.is_over and (why := self._lacks_value(source)):
-            if not self._runs_without_missing(source, before, comments):
-                self._fail_with(source, "ValueError", why, self._hints_about(source))
-            return
-        self._program.cures += comments
+        """Keep a statement that ran, and note if it has no value."""
+        program = self._program
+        is_new = not program.is_over and program.lack is None
+        if is_new and (why := self._lacks_value(source)):
+            if self._runs_without_missing(source, before, comments):
+                return
+            fault = Fault(program.line, source, f"ValueError: {why}", "ValueError")
+            hints, sound = self._hints_about(source), self._before_unfit(source)
+            program.lack = _Lack(fault, hints, sound, len(program.ran))
+        program.cures += comments
         self._keep(_commented(source, before, comments))
 
     def _runs_without_missing(
@@ -438,6 +470,23 @@ class CopySession:
         failed = [each for each in report.statements if each.status == "failed"]
         return next(iter((*failed, *reversed(report.statements))), None)
 
+    def _execute_unpacking(self, source: str) -> Statement | None:
+        """As `_execute`; of a result that is unpacked, the names of its parts are noted."""
+        statement = parsed(source).body[-1]
+        is_one = isinstance(statement, ast.Assign) and len(statement.targets) == 1
+        if not is_one or not isinstance(statement.value, ast.Call):
+            return self._execute(source)
+        [target] = statement.targets
+        if not isinstance(target, ast.Tuple):
+            return self._execute(source)
+        call = ast.unparse(statement.value)
+        ran = self._execute(f"{_RESULT} = {call}")
+        if ran is None or ran.error is not None or self._program.is_over:
+            return ran
+        if fields := examine.asked(self._copy, "fields_of", _RESULT):
+            self._program.fields[call] = tuple(fields)
+        return self._execute(f"{ast.unparse(target)} = {_RESULT}")
+
     def _cure_before(self, source: str) -> Cure | None:
         found = examine.asked(self._copy, "cured_before", source)
         return Cure(*found) if found else None
@@ -474,7 +523,26 @@ class CopySession:
         if error is not None:
             self._fail_with(source, error.type, error.message, tuple(hints))
 
+    def _look_for_lack(self) -> None:
+        """A number without a value is a fault if the answer rests on it, or if there is none."""
+        program = self._program
+        if program.lack is None or program.error is not None or program.lost:
+            return
+        if not program.has_answer or _rests_on(program.ran, program.lack.place):
+            program.has_answer = False
+            self._fail_with_lack(program.lack)
+
+    def _fail_with_lack(self, lack: _Lack) -> None:
+        program = self._program
+        program.error, program.hints, program.sound = lack.fault, lack.hints, lack.sound
+        after = len(program.ran) - lack.place
+        del program.ran[lack.place :]
+        del self._kept[len(self._kept) - after :]
+
     def _fail_with(self, source: str, kind: str, message: str, hints: tuple[str, ...]) -> None:
+        if self._program.lack is not None:  # the error may come from it
+            self._fail_with_lack(self._program.lack)
+            return
         first = message.strip().splitlines()[:1]
         text = truncate_line(": ".join([kind, *first]), _MAX_ERROR)
         self._program.error = Fault(self._program.line, source, text, kind)
@@ -539,6 +607,8 @@ class CopySession:
             raise TypeError(f"{name}() takes one value, but {len(values)} were given")
         [value] = values
         if _has_no_value(value):
+            if _has_some_value(value):
+                program.answer, program.given = value, (value,)
             raise ValueError(
                 f"{PROGRAM_ANSWER}({value!r}) has no value: it is empty, nan or infinite"
             )
@@ -570,6 +640,24 @@ def _has_no_value(value: Any) -> bool:
         words = re.split(r"[\s\[\]=:,;]+", value.strip())
         return words == [""] or not {"nan", "inf", "-inf"}.isdisjoint(words)
     return False
+
+
+def _has_some_value(value: Any) -> bool:
+    """Whether a text in which a number is missing has another one."""
+    words = re.split(r"[\s\[\]=:,;]+", value) if isinstance(value, str) else []
+    return any(re.fullmatch(r"[-+]?\d[\d.]*%?", each) for each in words)
+
+
+def _rests_on(statements: Sequence[str], place: int) -> bool:
+    """Whether what the last statement reads was computed from what this one binds."""
+    *_, last = statements
+    wanted = set(Bindings(parsed(last)).read)
+    for number in range(len(statements) - 2, place, -1):
+        tree = parsed(statements[number])
+        bindings = Bindings(tree)
+        if (bindings.changed | receivers(tree)) & wanted:
+            wanted = (wanted - bindings.bound) | bindings.read
+    return bool(Bindings(parsed(statements[place])).bound & wanted)
 
 
 def _rendered(value: Any) -> Json:

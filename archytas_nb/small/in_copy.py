@@ -9,6 +9,9 @@
     fresh: a new program at a higher temperature, with the fault below the question
       │ fault
       ▼
+    answered in doubt, if a program gave an answer that was only suspect or lacks a part
+      │ none did
+      ▼
     not answered; if one of them lacked only its answer, what it computed is given with a doubt
 
 At temperature 0 a small model writes the line that failed again, even next to the right one.
@@ -34,7 +37,9 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.loop.strategy import RunEndedError, RunningLoop
 from archytas_nb.small.copy_protocol import CopyProtocol
+from archytas_nb.small.form import form_of, in_form
 from archytas_nb.small.origins import code_in_text, invented_numbers
+from archytas_nb.small.results import Misnamed, misnamed
 from archytas_nb.small.unanswered import as_answer, values_of
 from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, calls
 from archytas_nb.words import truncate_line
@@ -106,6 +111,7 @@ class ProgramsInCopy:
     wire: CopyProtocol
     _doubts: tuple[str, ...] = ()  # about the last program
     _computed: dict[str, Json] = field(default_factory=dict)  # by the first that lacked an answer
+    _suspect: tuple[str, str] | None = None  # the first program that is, and why
 
     def run(self) -> Requests[Ending | None]:
         """Ask for programs until one answers; if none does, give what one has computed."""
@@ -144,8 +150,32 @@ class ProgramsInCopy:
             failures += not lacks_only_answer
             if failures < MAX_PROGRAMS and wrong.text:
                 yield Notice("repair", f"the model writes on: {wrong.text}")
+        if self._suspect is not None:
+            return (yield from self._answered_in_doubt(*self._suspect, failures))
         why = wrong.text if wrong is not None and wrong.text else "it was too long"
         return Failed(f"no program gave an answer; of the last one: {why}")
+
+    def _answered_in_doubt(self, program: str, why: str, failures: int) -> Requests[Ending | None]:
+        """End with the answer of a program that was suspect, since no other one came.
+
+        It runs once more, so that what follows, such as the next question, is about this one.
+        """
+        programs = self.loop.programs
+        programs.begin(program)
+        end = yield from programs.run(program)
+        if isinstance(end, ProgramEnded) and end.answer is not None:
+            programs.text = end.as_run(program)
+            answered = replace(end, has_answer=True, error=None)
+            ending = yield from self.loop.after_program(answered)
+            if isinstance(ending, Answered):
+                return replace(ending, repairs=failures, doubts=(why, *end.doubts))
+        return Failed(f"no program gave an answer; of one: {why}")
+
+    def _suspected(self, wrong: _Wrong, program: str) -> _Wrong:
+        """What is wrong with a program, which is kept in case that no other one answers."""
+        if self._suspect is None and not self.loop.programs.calls:
+            self._suspect = (program, wrong.text)
+        return wrong
 
     def _attempt(self, failures: int, wrong: _Wrong | None) -> Requests[Ending | _Wrong]:
         """One program, or the rest of one: how the run ends, or what was wrong with it."""
@@ -162,27 +192,38 @@ class ProgramsInCopy:
         is_cut = reply.finish == "length"
         text = before.begins + _program_in(reply.text, is_cut=is_cut)
         text = "\n".join(filter(None, [before.ran, text]))
+        text = in_form(text, form_of(self.loop.exchange.question))
         programs = self.loop.programs
         programs.begin(text)
         end = yield from programs.run(text)
         if isinstance(end, ProgramFaults):
             fault = end.faults[0]
             return _Wrong(fault.text, failed=fault.source)
+        found = self._misnamed(end)
+        if found is not None and not found.name:  # no name is missing without the wrong ones
+            programs.begin(found.ran)
+            again = yield from programs.run(found.ran)
+            if isinstance(again, ProgramEnded):
+                end = replace(again, cures=(*again.cures, found.why))
         programs.text = end.ran or ""
         self._doubts = end.doubts
         self._computed = self._computed or self._values_of(end, programs.text)
         for why in end.cures:
             yield Notice("repair", f"the program was changed: {why}")
-        return (yield from self._result(end, programs.text, is_cut=is_cut))
+        return (yield from self._result(end, programs.text, text, is_cut=is_cut))
 
-    def _result(self, end: ProgramEnded, ran: str, *, is_cut: bool) -> Requests[Ending | _Wrong]:
-        """How a program that ran ends the run, or what was wrong with it."""
+    def _result(
+        self, end: ProgramEnded, ran: str, text: str, *, is_cut: bool
+    ) -> Requests[Ending | _Wrong]:
+        """How a program ends the run, of which this ran, or what was wrong with it."""
         if end.has_answer and (numbers := invented_numbers(ran, self._sources(), self._known)):
             listed = ", ".join(numbers)
             return _Wrong(f"{listed} in the answer does not come from the data", failed="answer(…)")
         if end.has_answer and (code := code_in_text(ran, self._known)):
             why = "the answer is code in a text, and is not computed"
             return _Wrong(why, _without_answer(ran), failed=f"answer({truncate_line(code, 200)!r})")
+        if found := self._misnamed(end):
+            return self._suspected(_Wrong(found.why, found.ran, begins=f"{found.name} = "), ran)
         is_over = end.interrupted or self.loop.programs.was_interrupted
         if end.has_answer or end.gave_up is not None or is_over:
             ending = yield from self.loop.after_program(end)
@@ -191,7 +232,8 @@ class ProgramsInCopy:
             return _Wrong(self.loop.exchange.steps[-1].report, ran=_without_answer(ran))
         if end.error is not None:
             before = ran if end.sound is None else end.sound
-            return _Wrong(end.error.text, before, end.error.source, end.hints)
+            wrong = _Wrong(end.error.text, before, end.error.source, end.hints)
+            return wrong if end.answer is None else self._suspected(wrong, text)
         if end.lost:
             return _Wrong(f"The program was stopped: {end.lost}")
         if is_cut:
@@ -204,6 +246,12 @@ class ProgramsInCopy:
         values = values_of(end, ran, self._known)
         whole = f"{_without_answer(ran)}\n{PROGRAM_ANSWER}(({', '.join(values)},))"
         return {} if not values or invented_numbers(whole, self._sources(), self._known) else values
+
+    def _misnamed(self, end: ProgramEnded) -> Misnamed | None:
+        """The result that a program unpacked under wrong names; looked for until one is found."""
+        if not end.has_answer or self._suspect is not None or self.loop.programs.calls:
+            return None
+        return misnamed(end.ran or "", end.fields)
 
     def _ask(self, begun: str, temperature: float, grammar: str) -> Requests[ModelReply]:
         """Ask for a program whose beginning is written."""

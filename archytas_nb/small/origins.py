@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from archytas_nb.small.checks import unsupported_numbers
 from archytas_nb.syntax.bindings import Bindings
-from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, calls, given
+from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, calls, given, receivers
 
 
 def invented_numbers(program: str, sources: Iterable[str], known: Collection[str]) -> list[str]:
@@ -36,15 +36,8 @@ def invented_numbers(program: str, sources: Iterable[str], known: Collection[str
         if any(True for _ in calls(statement, PROGRAM_ANSWER)):
             return []
         fed |= {use.name for use in bindings.uses if use.act in ("bind", "change")}
-        fed |= _receivers(statement)
+        fed |= receivers(statement)
     return []
-
-
-def _receivers(statement: ast.stmt) -> set[str]:
-    """The variables whose methods a statement calls, which may put something into them."""
-    functions = (each.func for each in ast.walk(statement) if isinstance(each, ast.Call))
-    owners = (each.value for each in functions if isinstance(each, ast.Attribute))
-    return {each.id for each in owners if isinstance(each, ast.Name)}
 
 
 def code_in_text(program: str, known: Collection[str]) -> str:

@@ -80,3 +80,10 @@ def calls(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
 def given(call: ast.Call) -> list[ast.expr]:
     """The arguments of a call, by position and by name."""
     return [*call.args, *(each.value for each in call.keywords)]
+
+
+def receivers(tree: ast.AST) -> set[str]:
+    """The variables whose methods code calls, which may put something into them."""
+    functions = (each.func for each in ast.walk(tree) if isinstance(each, ast.Call))
+    owners = (each.value for each in functions if isinstance(each, ast.Attribute))
+    return {each.id for each in owners if isinstance(each, ast.Name)}

@@ -40,6 +40,7 @@ def ships() -> dict[str, Any]:
                 "either": ["02.01.2024", "03.02.2024", "03.02.2024", "04.12.2023"],
             }
         ),
+        "crews": pd.DataFrame({"Crews": ["Ship", "Ida", "Uwe"], "Unnamed: 1": ["Hands", "3", "4"]}),
     }
 
 
@@ -157,6 +158,15 @@ EXAMPLES = [
     Example(
         "day first in text", "found = fleet['docked'].dt.month.tolist()",
         lambda it: it["found"], [1, 2, 2, 12],
+    ),
+    Example(
+        "first row", "found = crews['Hands'].iloc[1:].astype(int).sum()", lambda it: it["found"], 7
+    ),
+    Example(
+        "a column that the rows lack",
+        "deep = fleet[['Draught (m)']].iloc[[1, 3]]\n"
+        "found = sorted(deep[['Draught (m)', 'port']]['port'])",
+        lambda it: it["found"], ["Husum", "kiel"],
     ),
     Example("positions", "found = fleet[:, 0][0]", lambda it: it["found"], "Ida"),
     Example("labels", "found = fleet[:, 'port'].nunique()", lambda it: it["found"], 3),

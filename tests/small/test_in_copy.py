@@ -150,12 +150,72 @@ def test_what_was_computed_before_the_time_was_over_is_the_text_of_the_run() -> 
 
 def test_a_missing_number_is_a_fault() -> None:
     run = answered(
-        "depth = float(ships[ships['port'] == 'kiel']['Draught (m)'].mean())\nanswer(depth)",
+        "depth = float(ships[ships['port'] == 'Bonn']['Draught (m)'].mean())\nanswer(depth)",
         "answer(float(ships[ships['port'] == 'Kiel']['Draught (m)'].mean()))",
     )
     assert run.answer == "3.0"
     [fault] = [each.error for each in run.events if isinstance(each, ev.ProgramEnded) if each.error]
     assert "nan" in fault.text
+
+
+FEW = "many = len(ships)\nfew = ships.head(1)['Draught (m)'].std()\ndepth = ships['Draught (m)'].max()\n"
+
+
+def test_a_missing_number_on_which_the_answer_does_not_rest_is_none() -> None:
+    run = answered(FEW + "answer(f'{depth:.1f} m')")
+    assert (run.answer, run.repairs) == ("6.0 m", 0)
+
+
+@pytest.mark.parametrize("rest", ["answer(f'{depth}, {few}')", "is_few = few < 2\nanswer(f'{is_few}')",
+                                  "found = [depth]\nfound.append(few > 1)\nanswer(found)"])  # fmt: skip
+def test_a_missing_number_on_which_the_answer_rests_is_a_fault(rest: str) -> None:
+    with Small(FEW + rest, "few = len(ships)\nanswer(few)") as model:
+        run = Agent([], model, namespace=variables()).run("How deep is a ship?")
+    assert (run.answer, run.repairs) == ("4", 1)
+    # What came after the missing number is not what ran.
+    assert model.asked[1].messages[-1]["content"].startswith(
+        "```python\nmany = len(ships)\n# This failed: few = "
+    )
+
+
+def test_an_answer_that_lacks_a_part_is_given_in_doubt_where_no_program_gives_another() -> None:
+    run = answered(FEW + "answer(f'{depth} m, {few}')", "answer(1/0)", "answer(ships.none)")
+    assert (run.answer, run.repairs, run.status) == ("6.0 m, nan", 3, "answered")
+    assert "few is nan" in doubt(run.ending)
+    run = answered(FEW + "answer(few)", "answer(1/0)", "answer(1/0)")
+    assert "nan" not in run.answer
+    assert "none of them answered" in doubt(run.ending)
+
+
+CORRELATION = "r, related = stats.pearsonr(ships.index, ships['Draught (m)'].fillna(1))\n"
+BY_NAME = "answer(f'r={r:.2f}; related={related}')"
+
+
+def test_a_part_of_a_result_that_has_another_name_is_computed_under_this_one() -> None:
+    with Small(CORRELATION + BY_NAME, "'yes' if pvalue < 0.05 else 'no'\n" + BY_NAME) as model:
+        run = Agent([], model, namespace=variables()).run("Are draught and place related?")
+    assert (run.answer, run.repairs) == ("r=0.87; related=no", 0)
+    begun = model.asked[1].messages[-1]["content"]
+    assert "r, pvalue = stats.pearsonr(" in begun
+    assert begun.endswith("pvalue is not related\n\nrelated = ")
+
+
+def test_a_result_under_another_name_is_answered_in_doubt_where_no_program_gives_another() -> None:
+    run = answered(CORRELATION + BY_NAME, "1/0", "answer(1/0)", "answer(1/0)")
+    assert run.answer.startswith("r=0.87; related=0.1")
+    assert "pvalue is not related" in doubt(run.ending)
+
+
+def test_a_tool_is_not_called_after_a_missing_number() -> None:
+    calls = []
+
+    def note(text: str) -> str:
+        """Note a text."""
+        calls.append(text)
+        return text
+
+    answered(FEW + "note('first')\nanswer(few)", "note('second')\nanswer(len(ships))", tools=[note])
+    assert calls == ["second"]
 
 
 def test_numbers_that_come_from_nowhere_are_no_answer() -> None:

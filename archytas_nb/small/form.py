@@ -1,0 +1,89 @@
+"""The form of an answer that a question shows, with ``{…}`` where a value belongs.
+
+``Answer with: total={…} € in {…}`` is such a form. A small model may write its values in another
+one, such as that of its example, although it gives as many of them, in the same order.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, called
+
+HOLE = "{…}"
+"""Where a value belongs."""
+
+
+def form_of(question: str) -> tuple[str, ...]:
+    """The texts before, between and after the places of the values; empty if none is shown.
+
+    Before the first and after the last one, as far as the next space: nobody says where the form
+    begins and ends.
+    """
+    lines = [each for each in question.splitlines() if HOLE in each]
+    if not lines:
+        return ()
+    before, *between, after = lines[-1].split(HOLE)
+    first = re.search(r"\S*$", before)
+    last = re.match(r"\S*", after)
+    return (first[0] if first else "", *between, last[0] if last else "")
+
+
+def in_form(program: str, form: Sequence[str]) -> str:
+    """A program whose answer has another form, with this one; the program itself otherwise.
+
+    Only a text with as many values as the form is changed: they belong there in their order.
+    """
+    if not form:
+        return program
+    tree = Program(program).tree
+    for statement in tree.body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if called(call) != PROGRAM_ANSWER or len(call.args) != 1:  # type: ignore[union-attr]
+            continue
+        values = _values(call.args[0])  # type: ignore[union-attr]
+        if len(values) != len(form) - 1 or _has_form(call.args[0], form):  # type: ignore[union-attr]
+            return program
+        parts: list[ast.expr] = [ast.Constant(form[0])]
+        for value, text in zip(values, form[1:], strict=True):
+            parts += [value, ast.Constant(text)]
+        new = ast.unparse(ast.Call(ast.Name(PROGRAM_ANSWER), [ast.JoinedStr(parts)], []))
+        lines = program.splitlines()
+        begin, end = statement.lineno - 1, statement.end_lineno or statement.lineno
+        return "\n".join([*lines[:begin], new, *lines[end:]])
+    return program
+
+
+def _values(answer: ast.expr) -> list[ast.FormattedValue]:
+    """The values in an answer: the fields of a text, or the parts of a tuple, a list or a dict."""
+    if isinstance(answer, ast.JoinedStr):
+        return [each for each in answer.values if isinstance(each, ast.FormattedValue)]
+    parts: list[ast.expr] = []
+    if isinstance(answer, (ast.Tuple, ast.List)):
+        parts = answer.elts
+    elif isinstance(answer, ast.Dict):
+        parts = answer.values
+    return [ast.FormattedValue(each, -1) for each in parts]
+
+
+def _has_form(answer: ast.expr, form: Sequence[str]) -> bool:
+    """Whether a text has the texts of the form around its values, but for spaces."""
+    if not isinstance(answer, ast.JoinedStr):
+        return False
+    texts = [""]
+    for each in answer.values:
+        if isinstance(each, ast.Constant):
+            texts[-1] += str(each.value)
+        else:
+            texts.append("")
+    parts = [(_squeezed(text), _squeezed(wanted)) for text, wanted in zip(texts, form, strict=True)]
+    (first, wanted_first), *_ = parts
+    *_, (last, wanted_last) = parts
+    ends = first.endswith(wanted_first) and last.startswith(wanted_last)
+    return ends and all(wanted in text for text, wanted in parts[1:-1])
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text)
