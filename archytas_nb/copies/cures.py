@@ -55,7 +55,7 @@ class Cure:
 
     Attributes:
         source: The statements.
-        why: The change, for the comment.
+        why: What was changed, for the comment.
     """
 
     source: str
@@ -176,12 +176,12 @@ def _rows_of_table(failure: Failure) -> Cure | None:
     for each in (node for node in ast.walk(tree) if isinstance(node, ast.Subscript)):
         if not isinstance(each.value, ast.Name) or not isinstance(each.ctx, ast.Load):
             continue
-        part = failure.variables.get(each.value.id)
+        part: Any = failure.variables.get(each.value.id)
         keys = each.slice.elts if isinstance(each.slice, ast.List) else [each.slice]
         names = [key.value for key in keys if isinstance(key, ast.Constant)]
         if len(names) < len(keys) or not is_table(part):
             continue
-        if all(name in part.columns for name in names):
+        if all(map(part.columns.__contains__, names)):
             continue
         tables = [name for name in failure.tables if _has_rows(failure, name, part, names)]
         if len(tables) == 1:
@@ -404,8 +404,8 @@ def _table_of_shape(failure: Failure, made: ast.expr, array: Any) -> str:
 def _numerals(failure: Failure) -> Cure | None:
     """A column of numbers that are text, with which the statement computes: it is read as numbers.
 
-    All of it can be read in one way only. A text without a digit, such as a header that is
-    repeated, is not a number, and counts as missing.
+    All of it can be read in one way only. What has no digit, such as a header that is repeated, is
+    not a number, and counts as missing.
     """
     if not isinstance(failure.error, _OF_TEXT):
         return None
@@ -428,7 +428,6 @@ def _numerals(failure: Failure) -> Cure | None:
                 why.append(f"the numbers of {column or name!r} are text, and are read{lost}")
     if not lines:
         return None
-    # Parsed again, because the visitor changes nodes, and another cure may need the statement.
     statement = _Converting(read_by).visit(parsed(ast.unparse(failure.statement)))
     source = "\n".join(["import pandas as pd", *lines, ast.unparse(statement)])
     return Cure(source, ". ".join(dict.fromkeys(why)))
@@ -719,7 +718,7 @@ class _Renaming(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """The right side of a comparison is a value, not the name of a column."""
+        """What something is compared with is a value, no name of a column."""
         node.left = self.visit(node.left)
         node.comparators = [
             each if isinstance(each, ast.Constant) else self.visit(each)

@@ -51,16 +51,16 @@ def misnamed(program: str, fields: Mapping[str, Sequence[str]]) -> Misnamed | No
         if len(names) != len(parts) or len(names) != len(statement.targets[0].elts):
             continue
         new = _named_as(names, parts, answered)
-        wrong = [each for each in names if each not in new]
-        if not wrong:
+        if new == names:
             continue
-        listed = ", ".join(parts)
-        why = f"the result is ({listed}): {parts[names.index(wrong[0])]} is not {wrong[0]}"
+        wrong = [(each, part) for each, part, now in zip(names, parts, new) if each != now]
+        why = f"the result is ({', '.join(parts)}): {wrong[0][1]} is not {wrong[0][0]}"
+        lost = [each for each, _ in wrong if each not in new]
         begin, end = statement.lineno - 1, statement.end_lineno or statement.lineno
         lines = program.splitlines()
         before, rest = lines[:begin], lines[end:]
         unpacked = f"{', '.join(new)} = {ast.unparse(statement.value)}"
-        first, name = _first_read(tree.body[place + 1 :], wrong)
+        first, name = _first_read(tree.body[place + 1 :], lost)
         if first is None:
             return Misnamed("\n".join([*before, f"# {why}", unpacked, *rest]), "", why)
         rest = lines[end : first.lineno - 1]

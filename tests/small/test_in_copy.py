@@ -173,9 +173,8 @@ def test_a_missing_number_on_which_the_answer_rests_is_a_fault(rest: str) -> Non
         run = Agent([], model, namespace=variables()).run("How deep is a ship?")
     assert (run.answer, run.repairs) == ("4", 1)
     # What came after the missing number is not what ran.
-    assert model.asked[1].messages[-1]["content"].startswith(
-        "```python\nmany = len(ships)\n# This failed: few = "
-    )
+    begun = model.asked[1].messages[-1]["content"]
+    assert begun.startswith("```python\nmany = len(ships)\n# This failed: few = ")
 
 
 def test_an_answer_that_lacks_a_part_is_given_in_doubt_where_no_program_gives_another() -> None:
