@@ -888,6 +888,7 @@ def notebook_executor(
         show_question,
         on_display=lambda each: show(ev.Delta("display", "", output=each)),
         on_ended=lambda each: show(ev.Delta("ended", "", outcome=each)),
+        on_progress=lambda text: show(ev.Delta("progress", text)),
         allow=settings.allowed,
         watch=run.watch,
         source=source,

@@ -241,6 +241,8 @@ class KernelExecutor:
         on_display: Called in the same way with each display, see `Capture`.
         on_ended: Called in the same way with the outcome of a call that has ended while others
             continue. The result of one that runs concurrently is not known yet, and is ``"…"``.
+        on_progress: Called with what is done with a call that does not run yet, and then with an
+            empty text.
         allow: Names of tools that run without approval.
         watch: Records which variables the calls change; None records nothing.
         clock: The clock of the run; None makes one.
@@ -272,6 +274,7 @@ class KernelExecutor:
         *,
         on_display: Callable[[Output], Any] | None = None,
         on_ended: Callable[[CallOutcome], Any] | None = None,
+        on_progress: Callable[[str], Any] = lambda _: None,
         allow: Collection[str] = (),
         watch: VariableWatch | None = None,
         clock: Clock | None = None,
@@ -315,6 +318,7 @@ class KernelExecutor:
         self._on_output = on_output
         self._on_display = on_display
         self._on_ended = on_ended
+        self._on_progress = on_progress
         self._watch = watch
         self.scratch = Scratch(namespace)
         if watch is not None:
@@ -347,6 +351,7 @@ class KernelExecutor:
         from archytas_nb.kernel.preview import preview
 
         started = time.monotonic()
+        self._on_progress("in a copy first")  # a person who is not asked yet reads "running"
         try:
             # It is for the person, and neither a part nor an effect of the call.
             with self._guard.paused(), noted_in(None):
@@ -360,6 +365,7 @@ class KernelExecutor:
                 )
         finally:
             self.clock.waited += time.monotonic() - started
+            self._on_progress("")
 
     def with_copied(self, given: Json, *, is_answer: bool = False) -> Namespace:
         """The variables that an argument or an answer may name, with those of the copy."""

@@ -15,10 +15,19 @@ import pytest
 from archytas_nb.copies import lock
 from archytas_nb.kernel.execute import KernelExecutor
 from archytas_nb.kernel.python import python_tool
-from archytas_nb.loop.events import ApprovalForm, CallOutcome, Preview, ToolCall
+from archytas_nb.loop.events import (
+    ApprovalForm,
+    CallOutcome,
+    Delta,
+    Preview,
+    RunCalls,
+    ToolCall,
+)
 from archytas_nb.tools.tool import Tool
 from archytas_nb.tools.toolbox import Toolbox
+from archytas_nb.trace.activity import Activity
 from archytas_nb.trace.html import call_html
+from archytas_nb.trace.view import RunView
 from archytas_nb.undo.transaction import VariableWatch
 from tests.sampling import few_of
 
@@ -168,6 +177,36 @@ def test_a_tool_is_tried_like_code_and_an_edit_is_tried_again() -> None:
     assert len(told) == 2
     assert told[0] != told[1]
     assert names == {"rows": [1, 2, 3, 4]}
+
+
+def test_until_the_person_is_asked_the_status_says_that_the_call_runs_in_a_copy() -> None:
+    told: list[str] = []
+
+    class Watches(Reads):
+        def ask(self, prompt: str, form: Any = None) -> str:
+            told.append("asked")
+            return super().ask(prompt, form)
+
+    def drop(n: int) -> int:
+        """Drop rows.
+
+        Args:
+            n: How many
+        """
+        told.append("ran")
+        return n
+
+    tool = Tool.from_function(drop, approve=True)
+    executor = KernelExecutor(
+        Toolbox(tool), {}, person=Watches(), preview=30.0, on_progress=told.append
+    )
+    call = ToolCall("q01s01c01", "drop", {"n": 1})
+    executor.run([call])
+    assert told == ["in a copy first", "", "asked", "ran"]
+    activity = Activity()
+    activity.take(RunCalls(1, (call,)))
+    activity.take(Delta("progress", told[0]))
+    assert activity.status(RunView("")).startswith("running drop in a copy first")
 
 
 def test_a_call_by_code_is_tried_as_after_its_approval_and_the_trial_is_no_effect() -> None:
