@@ -322,7 +322,7 @@ def _value(text: str) -> Any:
     try:
         for event in yaml.parse(text, yaml.BaseLoader):
             if type(event) is yaml.AliasEvent:  # with which a few lines make any number of values
-                raise ValueError("its front matter has aliases")
+                raise ValueError("its front matter has aliases (*name): write the values out")
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > _MAX_DEPTH:  # to read it would take the square of its length

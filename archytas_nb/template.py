@@ -410,7 +410,9 @@ def _text_of(lookup: ast.FormattedValue, namespace: Mapping[str, Any], images: l
     if holds_environment(value):
         raise environment
     if re.search(r"\d{5}", spec):
-        raise LookupFault(f"{shown!r} cannot be formatted: the width in {spec!r} is too large")
+        raise LookupFault(
+            f"{shown!r} cannot be formatted with {spec!r}; expected a width below 10,000"
+        )
     convert = _CONVERSIONS.get(lookup.conversion)
     is_empty = value is None or (type(value) is str and not value)
     if convert is not None or spec or is_empty:

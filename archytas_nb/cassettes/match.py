@@ -67,7 +67,8 @@ def _scrubbed(name: str, function: Scrub, text: str) -> str:
         is_valid = isinstance(result, str) and function(result) == result
     except Exception as error:
         raise ConfigurationError(
-            f"the scrub function {name!r} failed with {error!r}: nothing was recorded"
+            f"the scrub function {name!r} failed with {error!r}, so nothing was recorded: correct "
+            "it, and ask again"
         ) from error
     if not is_valid:
         raise ConfigurationError(

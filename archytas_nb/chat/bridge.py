@@ -223,7 +223,10 @@ class _Turn:
                 address.hostname, address.port, limit=MAX_LINE
             )
         except OSError:
-            raise _UnavailableError(f"The kernel of `{kernel.notebook}` does not answer.") from None
+            raise _UnavailableError(
+                f"The kernel of `{kernel.notebook}` does not answer. If it was restarted, run "
+                "`%agent_chat on` in it again."
+            ) from None
         cancelling = asyncio.create_task(self._cancel(writer))
         try:
             _write(writer, token=kernel.token, question=question)
@@ -241,7 +244,7 @@ class _Turn:
                 await writer.wait_closed()
         raise _UnavailableError(
             f"`{kernel.notebook}` did not finish: its kernel was restarted or has ended, or "
-            "`%agent_chat off` was run."
+            "`%agent_chat off` was run. Run `%agent_chat on` in it, and ask again."
         )
 
     async def _cancel(self, writer: asyncio.StreamWriter) -> None:

@@ -357,7 +357,10 @@ def write(
     elif path.suffix == ".py":
         text = script(parts)
     else:
-        raise ValueError(f"{str(path)!r} is neither a notebook (.ipynb) nor a Python file (.py)")
+        raise ValueError(
+            f"{str(path)!r} is neither a notebook nor a Python file; expected a name that ends "
+            "with .ipynb or .py"
+        )
     file = OutputFile(path, "the file")
     file.check_ours(lambda text: is_signed(text, MARK), force=force)
     file.write(signed(text, MARK))

@@ -396,7 +396,9 @@ class ArchytasNB(SettingTraits, Magics):
         from archytas_nb.trace.live import TraceView
 
         if self.history.is_running:
-            raise UsageError("this conversation is already answering a question")
+            raise UsageError(
+                "this conversation is already answering a question; ask when that has ended"
+            )
         toolbox.refresh(self.shell.user_ns)
         settings = self._settings({})
         args = parser_of(self.agent).parse_args([])

@@ -87,8 +87,8 @@ class ChatMagics(Magics):
             main = MainThread()
         except RuntimeError:
             raise UsageError(
-                "a chat needs a Jupyter kernel: in IPython without one, nothing runs between two "
-                "inputs"
+                "a chat needs a Jupyter kernel, where work can run between two cells: use "
+                "JupyterLab, or jupyter console in a terminal"
             ) from None
         model = self.magics_of_agent.choose_model(name)  # now, while the person can be asked
         self._off()  # run again, the answers are shown below this cell

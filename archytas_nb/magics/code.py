@@ -186,7 +186,10 @@ def _write_rows(
 
 def _check_name(shell: Any, name: str) -> None:
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise UsageError(f"--as: {name!r} is not a valid name of a function")
+        raise UsageError(
+            f"--as: {name!r} is not a valid name of a function; expected letters, digits and _, "
+            "such as count_by_day"
+        )
     try:
         legal_name(name)
     except ToolError:

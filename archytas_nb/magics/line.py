@@ -319,7 +319,7 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
             )
         if action.nargs == 0:
             if sign == "=":
-                raise UsageError(f"the option {name!r} does not take a value")
+                raise UsageError(f"the option {name!r} does not take a value: write it alone")
             options.append(name)
             continue
         if not value and action.nargs == "?" and sign != "=":

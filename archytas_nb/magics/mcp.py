@@ -222,8 +222,8 @@ class McpMagics(Magics):
             main = MainThread()
         except RuntimeError:
             raise UsageError(
-                "serving needs a Jupyter kernel: in IPython without one, nothing runs between two "
-                "inputs"
+                "serving needs a Jupyter kernel, where work can run between two cells: use "
+                "JupyterLab, or jupyter console in a terminal"
             ) from None
         notebook = ServedNotebook(self.magics_of_agent, main)
         self._stop()  # one that has ended by itself

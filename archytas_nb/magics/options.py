@@ -327,7 +327,10 @@ def _is_true(value: Any) -> bool:
 def variable(name: str) -> str:
     """Check the name that ``--out`` gives; raises UsageError."""
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise UsageError(f"--out: {name!r} is not a valid variable name")
+        raise UsageError(
+            f"--out: {name!r} is not a valid variable name; expected letters, digits and _, such "
+            "as mean_mass"
+        )
     return name
 
 

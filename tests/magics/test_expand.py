@@ -105,7 +105,7 @@ def test_json_dicts_sets_code_formulas_and_stray_braces_are_left_alone(text: str
         ("{n - 1}", "more than a variable"),
         ("{name:.2f}", "cannot be formatted: ValueError"),
         ("{price:.2ff}", "cannot be formatted: ValueError"),
-        ("{n:999999999d}", "too large"),
+        ("{n:999999999d}", "a width below"),
     ],
 )
 def test_a_lookup_that_fails_is_an_error_with_the_ways_out(question: str, said: str) -> None:
