@@ -215,9 +215,8 @@ class Agent:
             question best, and finds the others with a tool; None tells it of all.
         skills: Where skills are found, of which the model gets the names and reads those that it
             needs: ``"project"``, ``"user"``, or paths of folders.
-        compaction: What becomes of the beginning of a conversation that is too long for the model:
-            a ``"summary"`` by the model takes its place (for small models it is dropped), or
-            ``"drop"``.
+        compaction: How a conversation that is too long for the model is shortened: a ``"summary"``
+            by the model replaces its beginning (for small models it is dropped), or ``"drop"``.
         max_reply_tokens: Maximum tokens in one reply; None for 1,024 (small models) or 16,384.
         python: Where the model may run code: nowhere (``"off"``); in a copy of the kernel, which
             can change nothing (``"copy"``); or in the namespace: after approval (``"ask"``),

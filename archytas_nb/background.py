@@ -164,7 +164,7 @@ class BackgroundInbox(Inbox):
         return said
 
     def close(self) -> None:
-        """Accept nothing more; a change that came after the last request is told to the person."""
+        """Accept nothing more; the person learns of a change after the last request."""
         names = self._taken(self._known())
         super().close()
         if names:

@@ -468,7 +468,7 @@ class Prepared:
         profile: The kind of model.
         protocol: How it calls tools.
         tools: All tools, with those that read variables.
-        exchange: The record of the question, with what is told below it.
+        exchange: The record of the question, with the texts below it.
         past: The exchanges that the model reads before it.
         check: Checks the answer; None if any answer is accepted.
         replaced: The stored results of the question that this one replaces, by name.
@@ -572,8 +572,7 @@ def prepare(
     Args:
         setup: The tools, model and settings of the question.
         model: The model that answers.
-        question: The question; what is told below it is written into its record when all is
-            decided.
+        question: The question; the texts below it are written into its record when all is decided.
         exchanges: The conversation.
 
     Raises:
@@ -735,8 +734,8 @@ def _searched(
 ) -> tuple[Toolbox, frozenset[str]]:
     """The tools with one that finds others, and the names of those that it finds.
 
-    A small model does not search: it gets those that fit its question. Others are told of the same
-    ones as with the first question, so that each request extends the one before.
+    A small model does not search: it gets those that fit its question. Others get the same ones as
+    with the first question, so that each request extends the one before.
     """
     from archytas_nb.tools.declaration import declaration
     from archytas_nb.tools.search import best, not_described, search_tool
@@ -782,7 +781,7 @@ def _is_about(
     """Whether a question is about the cell that failed before it.
 
     It is one question that follows it, when it is asked again too; any other one only if it names
-    the cell. It is told once in a conversation.
+    the cell. A conversation contains it once.
     """
     if error is None or error in [each.error for each in past]:
         return False

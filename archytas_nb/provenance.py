@@ -37,7 +37,7 @@ from archytas_nb.tools.tables import Column, Table, column_of, index_of, table_o
 _MAX_CELLS = 50_000  # of the values in which the places of an answer's numbers are searched
 _MAX_SERIES = 24  # numbers of which two are combined
 _FEW = 3  # numbers that people compare at a glance
-_MAX_LISTED = 400  # numbers of which the sum and the mean are told
+_MAX_LISTED = 400  # numbers of which the sum and the mean are compared
 _MAX_SCALARS = 8  # results that are one number, of which two are combined
 _MAX_NAMING = 4  # columns of which one names the rows
 _MAX_DEPTH = 4

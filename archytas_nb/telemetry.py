@@ -54,7 +54,7 @@ class RunSpans:
     Args:
         run: The run.
         facts: Returns what is known of its model, once that is chosen.
-        with_contents: Whether texts are told: the question, messages, arguments and results.
+        with_contents: Whether spans have texts: the question, messages, arguments and results.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class RunSpans:
             self._begin_calls()
 
     def _tell(self, span: trace.Span, name: str, value: Any) -> None:
-        """Tell a text, if texts are told, without the secrets in it."""
+        """Add a text, if spans have texts, without the secrets in it."""
         if not self._with_contents:
             return
         namespace: Mapping[str, object] = self._run.namespace or {}

@@ -72,7 +72,7 @@ class LastCell:
             return
         self.failure = None
         error = result.error_before_exec or result.error_in_exec
-        # The errors of a run are told with the run; they may name an address, which is private.
+        # The errors of a run belong to it; they may name an address, which is private.
         is_of_run = isinstance(error, (ArchytasError, RunInterrupted))
         if error is None or (is_of_run and not isinstance(error, ToolError)):
             return

@@ -29,7 +29,7 @@ from archytas_nb.words import truncate_middle
 
 MAX_CELL_CHARS = 4000
 """Characters of a result of the tool."""
-_REST = 500  # characters of them for what is said of other cells
+_REST = 500  # characters of them for the list of other cells
 _PART = 1500  # characters of a source or an output, if several cells are read
 _LISTED = 40  # numbers of cells that are named
 _UNSEEN = "(What cells printed and drew is not known: that needs IPython 9 or newer.)"

@@ -607,7 +607,7 @@ def changed_by_others(ledger: Ledger) -> Iterator[set[Path]]:
     """Which of the paths of a ledger somebody else changes in the block; known after it.
 
     A path that changes although no event says so, and that is not open here, is changed by
-    another process. After a program was started it may be that one, so nothing is said.
+    another process. After a program was started it may be that one, so no path is in the result.
     """
     others: set[Path] = set()
     has_ended = threading.Event()

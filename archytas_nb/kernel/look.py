@@ -103,7 +103,7 @@ def variables(  # noqa: D417 - the model does not see the namespace
 
 
 def pages_of(namespace: Mapping[str, Any], *, hidden: Collection[str] | None = None) -> list[str]:
-    """All variables, the newest first, a line for each or for several of which the same is told."""
+    """All variables, the newest first, a line for each or for several with one description."""
     groups: dict[str, list[str]] = {}
     for name, value in namespace.items():
         columns = ", ".join(listed_columns(value, hidden))

@@ -1,4 +1,4 @@
-"""The block of Python code with which an answer is to end: what the model is told, and told again.
+"""The block of Python code with which an answer is to end: the request for it, and the reminder.
 
 A model that leaves the code out is asked a second time, for nothing but the code. A small model
 cannot write code in the form of its answers. Without tools it therefore answers in prose, and where

@@ -387,10 +387,10 @@ class ContextWindow:
         )
 
     def _recall(self, compaction: Compaction, budget: int) -> Compaction:
-        """Tell again, below the question, what only that told which is left out.
+        """Repeat, below the question, descriptions that only the part had which is left out.
 
         Returns:
-            The compaction; a stronger one where what is told again needs room.
+            The compaction; a stronger one where the repeated descriptions need room.
         """
         known = [each.code_place for each in self._exchanges if each.code_place]
         sent = self._exchanges[compaction.dropped :]

@@ -2,7 +2,7 @@
 
 Each name of the notebook is described once, and again when it has changed. A description in a part
 of the conversation that is no longer sent is repeated, below the question that is being asked when
-that part is left out. Whatever is told carries its time, so it stays true.
+that part is left out. Each description says when it was made, so it stays true.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from archytas_nb.loop.tokens import text_tokens
 from archytas_nb.words import runs
 
 _EARLIER = "As it was when earlier questions were asked, which are left out:"
-_NAMES = 3000  # tokens of the names of variables of which the same is told
+_NAMES = 3000  # tokens of the names of variables with one description
 _DATE = "Date and versions: "
 _LATER = "Imported since: "
 
@@ -51,7 +51,7 @@ def written(described: Mapping[str, Described]) -> str:
 
 
 def _of_variables(described: Mapping[str, Described]) -> Iterator[str]:
-    """Cards of variables, then the others, together those of which the same is told."""
+    """Cards of variables, then the others, together those with one description."""
     lines: dict[str, list[str]] = {}
     tables: dict[str, list[str]] = {}
     for name, each in described.items():

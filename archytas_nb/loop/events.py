@@ -209,7 +209,7 @@ class InputFault:
 
     Attributes:
         expected: The tool's arguments, in its author's words; None if no tool has the name.
-        is_quoted: Whether what is said of the fault is the message of a validator of the author,
+        is_quoted: Whether the text of the fault is the message of a validator of the author,
             which may quote a value.
     """
 
@@ -777,7 +777,7 @@ class Notice:
 
     @property
     def with_wait(self) -> str:
-        """The text and the wait, for whom it is told before the wait."""
+        """The text and the wait, for a person who reads it before the wait."""
         if not self.seconds:
             return self.text
         return f"{self.text} in {self.seconds:g} s"

@@ -172,7 +172,7 @@ class ReactRun:
     switched_off: Collection[str] = ()  # by the strategy, in the last request
     reply: ModelReply = field(default_factory=ModelReply)  # the last one
     told: Callable[[], Sequence[str]] = tuple
-    tokens: tuple[Token, ...] = ()  # of all replies whose alternatives are told
+    tokens: tuple[Token, ...] = ()  # of all replies whose alternatives are known
 
     def __post_init__(self) -> None:
         memory = CallsOfPrograms(self.guards.calls.may_repeat, self.strategy.rewrites_in_order)

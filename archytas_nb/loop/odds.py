@@ -1,6 +1,6 @@
-"""How probable the options of an answer were to the model, as the tokens of its reply tell.
+"""How probable the options of an answer were to the model, by the tokens of its reply.
 
-A reply is written token by token, and some endpoints tell of each token how probable it and some
+A reply is written token by token, and some endpoints say of each token how probable it and some
 others were. Where an answer can only be one of a few options, such as a `Literal` or a bool, most
 of its tokens could not be others: only at a branch, where the options differ, one was chosen. There
 the probability is shared among the tokens that begin an option. So a long option is not less

@@ -5,7 +5,7 @@
        └──────────────┘            refused without one, or stopped: the run ends
 
 No call is made before the plan is approved. A step is ticked off when a call of its tool has
-succeeded; a call that no open step names, and a step that was left out, are told.
+succeeded; a notice tells of a call that no open step names, and of a step that was left out.
 """
 
 from __future__ import annotations

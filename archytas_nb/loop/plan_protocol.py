@@ -60,7 +60,7 @@ _FREE = (
     '{{row.{first}}}", type="bool"), and go on with if is_so: … else: …'
 )
 _WHOLE = "Write the whole program again. It has to answer every row."
-_MAX_FAILURES = 6000  # characters of what is said about a program that was tried
+_MAX_FAILURES = 6000  # characters of the report about a program that was tried
 _MAX_ERROR = 500
 
 

@@ -180,7 +180,7 @@ class Context:
         preferred_tools: If one of these fits, a small model uses it.
         is_offered: False if one fits: then neither the text nor the tools are sent.
         columns: The columns that are named, as ``df.column``.
-        has_values: Whether ranges and frequent values may be among what is told.
+        has_values: Whether the text may contain ranges and frequent values.
         in_copy: The variables that programs compute with in a copy of the notebook.
     """
 
@@ -202,8 +202,8 @@ class CardForm:
 
     Attributes:
         tokens: Maximum number of tokens of one card.
-        has_values: Whether ranges, dates and categories are told where values may be.
-        in_words: Whether sizes are told in words, and the names of all columns before their types.
+        has_values: Whether cards have ranges, dates and categories, where values may be sent.
+        in_words: Whether sizes are words, and the names of all columns come before their types.
         for_code: Whether names of columns are quoted, and values of a column with many of them are
             given as examples: who writes code has to know how a date or an amount is written.
     """

@@ -125,7 +125,7 @@ def _tool_choice(choice: Json) -> Json:
 
 
 def _tool(spec: Json, *, strict: bool) -> Json:
-    """A tool in this API's format, where tools are strict unless they are said not to be."""
+    """A tool in this API's format, where tools are strict unless the request says otherwise."""
     function = spec["function"]
     schema = function.get("parameters") or {"type": "object", "properties": {}}
     return {

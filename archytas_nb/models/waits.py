@@ -36,7 +36,7 @@ def wait_told(headers: Mapping[str, str], body: Any, text: str) -> float | None:
     """The longest wait in seconds that a response tells, or None.
 
     In prose, a time above `MAX_WAIT_SECONDS` may also be the period of a limit ("100 requests in 1
-    day"), so it counts only where no shorter one is told.
+    day"), so it counts only where the response has no shorter one.
 
     Args:
         headers: Those of the response, with names in lower case.

@@ -39,9 +39,9 @@ def headline(value: Any, *, hidden: Collection[str] | None = None, in_words: boo
 
     Args:
         value: The value.
-        hidden: The names that are not told; then nothing is told that may have been made from
-            values: no keys, no items, no parameters of types. None to tell all of it.
-        in_words: Whether the size of a table is told in words, as ``4 rows × 3 columns``.
+        hidden: The names to leave out, with everything that may have been made from values: keys,
+            items and parameters of types. None to leave out nothing.
+        in_words: Whether the size of a table is written in words, as ``4 rows × 3 columns``.
     """
     try:
         return _headline(value, hidden, in_words=in_words)

@@ -39,7 +39,7 @@ from archytas_nb.words import truncate_middle
 
 MAX_RESULT_CHARS = 8000
 """Maximum length of a result in characters, unless the tool has its own limit."""
-_MAX_LEAVES = 10  # errors of a group whose texts are told
+_MAX_LEAVES = 10  # errors of a group whose texts are shown
 _MAX_CAUSES = 5  # of an error, one after the other
 _MAX_ERRORS = 50  # that are shown of one failure
 MAX_BYTES = 64_000_000
@@ -54,7 +54,7 @@ _BELOW = "(below)"
 _SECTIONS = 12  # maximum number of them that are shown
 _LEAST_SECTION = 200  # characters of one of them, whatever the others need
 _LEAST_ENTRY = 40  # characters of an entry of a container that is too long
-_KEYS = 40  # keys of objects in a list that are told
+_KEYS = 40  # keys of objects in a list that are shown
 _RECORDS = 3  # first objects of a list that is too long
 _MAX_DEPTH = 12
 _MAX_BYTES_SHOWN = 100

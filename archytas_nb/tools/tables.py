@@ -409,7 +409,7 @@ class _ColumnOfNarwhals(Column):
 
     @functools.cached_property
     def _counted(self) -> Any:
-        """The values that statistics tell of: what is not a number is missing, as in pandas."""
+        """The values of the statistics: a NaN is missing, as in pandas."""
         return self._series.fill_nan(None) if self.dtype.is_float() else self._series
 
     @functools.cached_property

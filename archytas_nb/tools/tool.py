@@ -54,7 +54,7 @@ _CANCEL_SECONDS = 2.0  # time for a cancelled coroutine to clean up
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCheck:
-    """Whether a call requires approval, and what the person is told about it.
+    """Whether a call requires approval, and the reason that the person reads.
 
     Attributes:
         required: Whether it does.
@@ -70,7 +70,7 @@ class ApprovalCheck:
 
 
 Approval: TypeAlias = bool | Callable[..., bool | str | ApprovalCheck] | None
-"""Whether a call requires approval; a callable may return what the person is told."""
+"""Whether a call requires approval; a callable may return the reason for the person."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Docstrings name arguments, and errors that they raise, only if the code has these names."""
+"""Docstrings begin with a noun or a verb, and name only arguments and errors that exist."""
 
 from __future__ import annotations
 
@@ -56,9 +56,41 @@ def unknown_names(tree: ast.AST) -> Iterator[str]:
             yield from (f"{node.name} takes {each}" for each in sorted(others))
 
 
+def clauses(tree: ast.AST) -> Iterator[str]:
+    """The docstrings, and entries in them, that begin with a clause of "what"."""
+    if isinstance(tree, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        doc = ast.get_docstring(tree) or ""
+        yield from re.findall(r"(?m)\A(?=What\b).*|^ {4}\w+: (?=What (?!to\b)).*", doc)
+    # A model may read that of a function inside another one, a tool: recordings have it.
+    if isinstance(tree, (ast.Module, ast.ClassDef)):
+        for node in tree.body:
+            yield from clauses(node)
+
+
 @pytest.mark.parametrize("name", TREES)
 def test_a_docstring_names_only_what_there_is(name: str) -> None:
     assert [*unknown_names(TREES[name])] == []
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_docstring_begins_with_its_subject(name: str) -> None:
+    # "The rows that failed", not "What failed": the first words say which thing it is.
+    assert [*clauses(TREES[name])] == []
+
+
+def test_a_clause_is_found() -> None:
+    code = '''
+"""What it does."""
+
+def f(prompt, given):
+    """Do it.
+
+    Args:
+        prompt: What to do.
+        given: What is given.
+    """
+'''
+    assert [*clauses(ast.parse(code))] == ["What it does.", "    given: What is given."]
 
 
 def test_a_name_that_is_gone_is_found() -> None:
