@@ -14,58 +14,41 @@ are installed: a cure that is no longer needed fails its test.
 | uses the columns of a table by an unknown name | the same after ``name = table`` |
 | reads a file that is not there | ``name = table`` |
 | uses a name of one installed library | the same after its import |
-| changes a selection with ``inplace=True`` | an assignment to the selection |
 | fills with ``method=`` | a call of that method |
 | takes a statistic of columns of which some are text | the same with ``numeric_only=True`` |
 | fails in a loop over columns of which some are text | the same over those of numbers |
 | gives one column to what takes a table | the same with a table of this column |
 | uses an array as the table that it was made of | the same after it got these columns |
 | gives a table with text to what takes numbers | the same with its columns of numbers |
+| calls a function of a library that has it not | the same after its import from another one |
+| has a column as an attribute that is a method | the same with the column in brackets |
+| has a method where its value is meant | a call of the method |
+| takes a position in a column whose labels are others | the same with ``.iloc`` |
+| computes with dates that are text | the same after they were read |
 | answers in each pass of a loop | the same with all answers after the loop  |
 | computes with a column of numbers that are text | the same after they were read as numbers |
 | uses a column of dates that are text as dates | the same after they were read as dates |
 | indexes a table or a column as an array | the same with ``.iloc``, or with its array |
 | writes a table of one value into a text | the same with the value |
-| writes whole numbers of a row that are floats there | the same with whole numbers |
-| compares a column with a text that only one value is but for its spelling | that value |
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import sys
-import warnings
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from archytas_nb.copies.cure import Cure
 from archytas_nb.copies.failures import Failure, columns_of, is_table, plain
-from archytas_nb.copies.libraries import import_of
-from archytas_nb.copies.numerals import Numerals, numerals
+from archytas_nb.copies.libraries import import_of, import_of_library
+from archytas_nb.copies.silent import uncalled, with_values
+from archytas_nb.copies.texts import day_first, numerals_of, reading_of
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.syntax.program import PROGRAM_ANSWER, called
-
-
-@dataclass(frozen=True, slots=True)
-class Cure:
-    """The replacement of a statement.
-
-    Attributes:
-        source: The statements.
-        why: What was changed, for the comment.
-    """
-
-    source: str
-    why: str
-
-    @property
-    def commented(self) -> str:
-        """The statements under the comment."""
-        return f"# {self.why}\n{self.source}"
-
 
 # ── the cures ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -77,46 +60,6 @@ def cure_of(failure: Failure) -> Cure | None:
         if cure is not None:
             return cure
     return None
-
-
-def cure_before(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | None:
-    """The cure of a statement that raises nothing and does not do as meant; None if it does."""
-    cures: list[Cure] = []
-    for each in _CURES_BEFORE:
-        cure = each(statement, variables)
-        if cure is not None:
-            cures.append(cure)
-            statement = parsed(cure.source).body[-1]
-    if not cures:
-        return None
-    return Cure(cures[-1].source, ". ".join(each.why for each in cures))
-
-
-def _in_place(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | None:
-    """A method of a selection that changes it in place changes a copy of the column."""
-    if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
-        return None
-    call = statement.value
-    kept = [each for each in call.keywords if each.arg != "inplace"]
-    if len(kept) == len(call.keywords) or not isinstance(call.func, ast.Attribute):
-        return None
-    selection = call.func.value
-    if not isinstance(selection, (ast.Subscript, ast.Attribute)):
-        return None
-    if not is_table(variables.get(_root(selection))):
-        return None
-    new = ast.Call(call.func, call.args, kept)
-    return Cure(
-        f"{ast.unparse(selection)} = {ast.unparse(new)}",
-        "inplace=True on a selection changes only a copy of it",
-    )
-
-
-def _root(node: ast.expr) -> str:
-    """The name of the variable that an expression is a part of; empty if it is of none."""
-    while isinstance(node, (ast.Subscript, ast.Attribute)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def answers_of_loop(statement: ast.stmt) -> Cure | None:
@@ -208,51 +151,73 @@ def _level(failure: Failure) -> Cure | None:
     """A level of an index that is named as a column: the index becomes columns."""
     if not isinstance(failure.error, KeyError):
         return None
-    meant = {}
-    read = (use.name for use in Bindings(failure.statement).uses if use.act == "read")
-    for name in dict.fromkeys(read):
-        value: Any = failure.variables.get(name)
-        levels = getattr(getattr(value, "index", None), "names", ())
-        if is_table(value) and not set(levels) & {None, *value.columns}:
-            found = [each for each in failure.strings if each in levels]
-            if any(repr(each) in str(failure.error) for each in found):
-                meant[name] = found
-    if not meant:
+    tree = parsed(ast.unparse(failure.statement))
+    words = []
+    for node in [each for each in ast.walk(tree) if isinstance(each, ast.Subscript)]:
+        with suppress(Exception):
+            value = failure.value_of(node.value)
+            levels = {*value.index.names}
+            columns = {*value.columns} if is_table(value) else {value.name}
+            texts = (each.value for each in ast.walk(node.slice) if isinstance(each, ast.Constant))
+            found = [each for each in texts if each in levels]
+            # The others become columns, too, and have to get names of their own.
+            if found and None not in levels and not levels & columns:
+                words.append(f"{found[0]!r} of {ast.unparse(node.value)}")
+                node.value = parsed(f"{ast.unparse(node.value)}.reset_index()", "eval").body
+    for call in [each for each in ast.walk(tree) if isinstance(each, ast.Call)]:
+        with suppress(Exception):
+            owner = call.func.value  # type: ignore[attr-defined]
+            value = failure.value_of(owner)
+            levels, key = {*value.index.names}, _named(failure.error)
+            if is_table(value) and key in levels and not levels & {None, *value.columns}:
+                words.append(f"{key!r} of {ast.unparse(owner)}")
+                text = f"{ast.unparse(owner)}.reset_index()"
+                call.func.value = parsed(text, "eval").body  # type: ignore[attr-defined]
+    if not words:
         return None
-    lines = [f"{name} = {name}.reset_index()" for name in meant]
-    words = ", ".join(f"{found[0]!r} of {name}" for name, found in meant.items())
-    return Cure(
-        "\n".join([*lines, ast.unparse(failure.statement)]),
-        f"{words} is a level of the index, which becomes columns",
-    )
+    listed = ", ".join(dict.fromkeys(words))
+    return Cure(ast.unparse(tree), f"{listed} is a level of the index, which becomes columns")
+
+
+def _named(error: BaseException) -> Any:
+    """What an error has not found."""
+    return error.args[0] if error.args else None
 
 
 def _table(failure: Failure) -> Cure | None:
-    """An unknown name that is used as the table: its columns are in brackets after it."""
+    """An unknown name that is used as the table: it has its columns, or its methods."""
     error = failure.error
-    if not isinstance(error, NameError) or not error.name:
+    if not isinstance(error, NameError) or not error.name or isinstance(error, UnboundLocalError):
         return None
     used = _columns_used(failure.program, error.name)
+    is_library = import_of_library([error.name]) is not None
+    methods = [] if is_library else _attributes_used(failure.program, error.name)
     meant = []
     for name in failure.tables:
         table = failure.variables.get(name)
         known = set(map(plain, columns_of(table))) if is_table(table) else set()
-        if used and all(plain(each) in known for each in used):
+        has_methods = all(hasattr(table, each) or plain(each) in known for each in methods)
+        if (used or methods) and has_methods and all(plain(each) in known for each in used):
             meant.append(name)
     if len(meant) != 1:
         return None
+    use = "columns are" if used else "methods are"
     return Cure(
         f"{error.name} = {meant[0]}.copy()\n{ast.unparse(failure.statement)}",
-        f"there is no {error.name}: its columns are those of {meant[0]}",
+        f"there is no {error.name}: its {use} those of {meant[0]}",
     )
 
 
 def _file(failure: Failure) -> Cure | None:
     """A file that is not there, where a table is."""
     statement = failure.statement
-    if not isinstance(failure.error, OSError) or not isinstance(statement, ast.Assign):
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
         return None
-    if not isinstance(statement.value, ast.Call):
+    # A library that reads a kind of file may be missing, too.
+    is_missing = isinstance(failure.error, ImportError) and not any(
+        Path(each).exists() for each in failure.strings
+    )
+    if not is_missing and not isinstance(failure.error, OSError):
         return None
     meant = [each for each in failure.tables if is_table(failure.variables.get(each))]
     if len(meant) > 1:
@@ -270,14 +235,48 @@ def _import(failure: Failure) -> Cure | None:
     error = failure.error
     if not isinstance(error, NameError) or not error.name:
         return None
-    used = (each.func for each in ast.walk(failure.statement) if isinstance(each, ast.Call))
-    roots = (each.value if isinstance(each, ast.Attribute) else each for each in used)
-    if not any(isinstance(each, ast.Name) and each.id == error.name for each in roots):
+    for call in (each for each in ast.walk(failure.statement) if isinstance(each, ast.Call)):
+        names = _dotted(call.func)
+        if names[:1] != [error.name]:
+            continue
+        # Whose attributes are used is a library, and no function of one.
+        line = import_of(error.name) if len(names) == 1 else import_of_library(names)
+        if line is not None:
+            return Cure(
+                f"{line}\n{ast.unparse(failure.statement)}", f"{error.name} was not imported"
+            )
+    return None
+
+
+def _sibling(failure: Failure) -> Cure | None:
+    """A function that is called as one of a library which has it not, and another one has."""
+    error = failure.error
+    if not isinstance(error, (AttributeError, NameError)) or not error.name:
         return None
-    line = import_of(error.name)
-    if line is None:
-        return None
-    return Cure(f"{line}\n{ast.unparse(failure.statement)}", f"{error.name} was not imported")
+    tree = parsed(ast.unparse(failure.statement))
+    for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
+        names = _dotted(call.func)
+        if len(names) < len(("library", "function")) or error.name not in names:
+            continue
+        root = failure.variables.get(names[0])
+        if not inspect.ismodule(root) and names[0] in failure.variables:
+            continue
+        line = import_of(names[-1])
+        if line is not None:
+            call.func = ast.Name(names[-1])
+            return Cure(
+                f"{line}\n{ast.unparse(tree)}", f"{names[-1]} is not of {'.'.join(names[:-1])}"
+            )
+    return None
+
+
+def _dotted(node: ast.expr) -> list[str]:
+    """The names of an attribute of an attribute of a name; empty for anything else."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return [node.id, *reversed(names)] if isinstance(node, ast.Name) else []
 
 
 def _fill_method(failure: Failure) -> Cure | None:
@@ -418,7 +417,7 @@ def _numerals(failure: Failure) -> Cure | None:
         value: Any = failure.variables.get(name)
         columns = [each for each in columns_of(value) if each in named] if is_table(value) else [""]
         for column in columns:
-            found = _numerals_of(value[column] if column else value)
+            found = numerals_of(value[column] if column else value)
             if found is not None:
                 place = f"{name}[{column!r}]" if column else name
                 lines.append(f"{place} = {found.expression(place)}")
@@ -441,7 +440,7 @@ def _dates(failure: Failure) -> Cure | None:
     for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call) and each.args):
         with suppress(Exception):
             is_plain = not call.keywords and ast.unparse(call.func).endswith("to_datetime")
-            if is_plain and _day_first(failure.value_of(call.args[0])):
+            if is_plain and day_first(failure.value_of(call.args[0])):
                 call.keywords.append(ast.keyword("dayfirst", ast.Constant(value=True)))
                 return Cure(
                     ast.unparse(tree), "the dates have the day first: no other way reads them"
@@ -449,30 +448,37 @@ def _dates(failure: Failure) -> Cure | None:
     names = []
     for each in [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]:
         with suppress(Exception):
-            way = _day_first(failure.value_of(each.value)) if each.attr == "dt" else None
+            way = day_first(failure.value_of(each.value)) if each.attr == "dt" else None
             if way is not None:
                 names.append(ast.unparse(each.value))
-                day_first = ", dayfirst=True" if way else ""
-                each.value = parsed(f"pd.to_datetime({names[-1]}{day_first})", "eval").body
+                option = ", dayfirst=True" if way else ""
+                each.value = parsed(f"pd.to_datetime({names[-1]}{option})", "eval").body
     if not names:
         return None
     why = f"the dates of {', '.join(dict.fromkeys(names))} are text, and are read"
     return Cure(f"import pandas as pd\n{ast.unparse(tree)}", why)
 
 
-def _day_first(column: Any) -> bool | None:
-    """Whether the dates of a column of text have the day first; None if both can be meant."""
-    pandas: Any = sys.modules["pandas"]
-    if column.dtype.kind != "O":
+def _date_columns(failure: Failure) -> Cure | None:
+    """A column of dates that are text, with which the statement computes: it is read."""
+    if not isinstance(failure.error, _OF_TEXT):
         return None
-    read = {}
-    for way in (False, True):
-        with suppress(Exception), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            read[way] = pandas.to_datetime(column, dayfirst=way)
-    if len(read) > 1:
-        return False if read[False].equals(read[True]) else None
-    return next(iter(read), None)
+    nodes = ast.walk(failure.statement)
+    named = {*failure.strings, *(each.attr for each in nodes if isinstance(each, ast.Attribute))}
+    readings = {}
+    read = (use.name for use in Bindings(failure.statement).uses if use.act == "read")
+    for name in dict.fromkeys(read):
+        value: Any = failure.variables.get(name)
+        columns = [each for each in columns_of(value) if each in named] if is_table(value) else [""]
+        for column in columns:
+            found = reading_of(value[column] if column else value)
+            if found is not None and found.what == "dates":
+                readings[f"{name}[{column!r}]" if column else name] = found
+    if not readings:
+        return None
+    lines = [f"{place} = {each.expression(place)}" for place, each in readings.items()]
+    source = "\n".join(["import pandas as pd", *lines, ast.unparse(failure.statement)])
+    return Cure(source, ". ".join(each.words(place) for place, each in readings.items()))
 
 
 class _Converting(ast.NodeTransformer):
@@ -500,14 +506,6 @@ class _Converting(ast.NodeTransformer):
         return node
 
 
-def _numerals_of(column: Any) -> Numerals | None:
-    """How a column of text writes numbers; None if it is not a column of pandas, or has no text."""
-    is_text = getattr(getattr(column, "dtype", None), "kind", "") == "O" and hasattr(column, "str")
-    if not is_text or len(column) == 0:
-        return None
-    return numerals(map(str, column.dropna()))
-
-
 def _positions(failure: Failure) -> Cure | None:
     """A table or a column of pandas that is indexed by positions in several dimensions."""
     tree = parsed(ast.unparse(failure.statement))
@@ -530,144 +528,54 @@ def _positions(failure: Failure) -> Cure | None:
     return Cure(ast.unparse(tree), "a table is no array: its positions are in iloc")
 
 
-def _with_values(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | None:
-    """A text with a table or an array of one value in it: with the value."""
-    tree = parsed(ast.unparse(statement))
-    names = []
-    for field in (node for node in ast.walk(tree) if isinstance(node, ast.FormattedValue)):
-        if not isinstance(field.value, ast.Name):
-            continue
-        value = variables.get(field.value.id)
-        shape = getattr(value, "shape", ())
-        if shape and set(shape) == {1}:
-            names.append(field.value.id)
-            array = "" if callable(getattr(value, "item", None)) else ".to_numpy()"
-            field.value = parsed(f"{field.value.id}{array}.item()", "eval").body
-    if not names:
-        return None
-    listed = ", ".join(dict.fromkeys(names))
-    return Cure(ast.unparse(tree), f"the text gets the one value of {listed}, without its index")
-
-
 def _one_value(failure: Failure) -> Cure | None:
-    return _with_values(failure.statement, failure.variables)
+    return with_values(parsed(ast.unparse(failure.statement)).body[0], failure.variables)
 
 
-def _whole_numbers(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | None:
-    """Whole numbers of a row, which have become floats there: they are whole numbers again.
+def _uncalled(failure: Failure) -> Cure | None:
+    return uncalled(parsed(ast.unparse(failure.statement)).body[0], failure.variables)
 
-    A row of a table has one type; with a float in it, 2018 is 2018.0.
-    """
-    tree = parsed(ast.unparse(statement))
-    made = _MakingWhole(variables)
-    new = made.visit(tree)
-    if not made.found:
+
+def _position(failure: Failure) -> Cure | None:
+    """A number in brackets that a column lacks as a label: the position is meant."""
+    if not isinstance(failure.error, KeyError):
         return None
-    listed = ", ".join(map(repr, dict.fromkeys(made.found)))
-    return Cure(ast.unparse(new), f"{listed} is a whole number, and a float only in a row")
-
-
-class _MakingWhole(ast.NodeTransformer):
-    def __init__(self, variables: Mapping[str, Any]) -> None:
-        self._variables = variables
-        self.found: list[str] = []
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """What has a method called stays what it is."""
-        if isinstance(node.value, ast.Subscript):
-            self.generic_visit(node.value)
-        else:
-            self.generic_visit(node)
-        return node
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        self.generic_visit(node)
-        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-        if not isinstance(node.ctx, ast.Load) or not isinstance(key, str):
-            return node
+    tree = parsed(ast.unparse(failure.statement))
+    changed = False
+    for node in [each for each in ast.walk(tree) if isinstance(each, ast.Subscript)]:
         with suppress(Exception):
-            row = _read_only(node.value, self._variables)
-            if _is_row(row, key, self._variables) and float(row[key]).is_integer():
-                self.found.append(key)
-                return ast.Call(ast.Name("int", ast.Load()), [node], [])
-        return node
-
-
-def _is_row(row: Any, key: str, variables: Mapping[str, Any]) -> bool:
-    """Whether a series of floats has the columns of a table, in which this one is whole."""
-    if is_table(row) or row.dtype.kind != "f":
-        return False
-    labels = [*row.index]
-    for each in variables.values():
-        if is_table(each) and [*each.columns] == labels and each[key].dtype.kind in "iu":
-            return True
-    return False
-
-
-def _read_only(node: ast.expr, variables: Mapping[str, Any]) -> Any:
-    """The value of an expression of variables, their parts, and methods of tables.
-
-    Raises:
-        ValueError: It may do something else.
-    """
-    for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)):
-        root: ast.expr = call.func
-        while isinstance(root, (ast.Subscript, ast.Attribute, ast.Call)):
-            root = root.func if isinstance(root, ast.Call) else root.value
-        if not isinstance(root, ast.Name) or not hasattr(variables.get(root.id), "dtypes"):
-            raise ValueError(ast.unparse(call))
-    read = {use.name for use in Bindings(node).uses}
-    own = {name: variables[name] for name in read if name in variables}
-    # A method may change the table that it is of, such as pop.
-    own = {name: each.copy() if hasattr(each, "dtypes") else each for name, each in own.items()}
-    return eval(compile(ast.unparse(node), "<examined>", "eval"), own)  # noqa: S307
-
-
-def _spelt(statement: ast.stmt, variables: Mapping[str, Any]) -> Cure | None:
-    """A text that no value of a column is, and one of them but for case, spaces and signs."""
-    tree = parsed(ast.unparse(statement))
-    made = _Spelling(variables)
-    new = made.visit(tree)
-    if not made.found:
+            value, key = failure.value_of(node.value), failure.value_of(node.slice)
+            is_column = hasattr(value, "iloc") and not is_table(value)
+            if is_column and isinstance(key, int) and -len(value) <= key < len(value):
+                # Of numbers as labels, only what is counted from the end can be no label.
+                is_labelled = value.index.dtype.kind in "iuf" and key >= 0
+                if not is_labelled and key not in value.index:
+                    node.value = parsed(f"{ast.unparse(node.value)}.iloc", "eval").body
+                    changed = True
+    if not changed:
         return None
-    words = ", ".join(f"{new!r} for {old!r}" for old, new in made.found.items())
-    return Cure(ast.unparse(new), f"the value is {words}")
+    return Cure(ast.unparse(tree), "a position is meant, which is in iloc")
 
 
-class _Spelling(ast.NodeTransformer):
-    def __init__(self, variables: Mapping[str, Any]) -> None:
-        self._variables = variables
-        self.found: dict[str, Any] = {}
-
-    def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        self.generic_visit(node)
-        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
-            node.comparators = [self._meant(node.left, each) for each in node.comparators]
-            node.left = self._meant(node.comparators[0], node.left)
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
-        is_in = isinstance(node.func, ast.Attribute) and node.func.attr == "isin"
-        if is_in and len(node.args) == 1 and isinstance(node.args[0], (ast.List, ast.Tuple)):
-            column = node.func.value  # type: ignore[attr-defined]
-            node.args[0].elts = [self._meant(column, each) for each in node.args[0].elts]
-        return node
-
-    def _meant(self, column: ast.expr, written: ast.expr) -> ast.expr:
-        """The value that a text is, where no value of a column is the text."""
-        text = written.value if isinstance(written, ast.Constant) else None
-        if not isinstance(text, str) or isinstance(column, ast.Constant):
-            return written
+def _hidden_column(failure: Failure) -> Cure | None:
+    """A column that is written as an attribute, where the table has a method of this name."""
+    if not isinstance(failure.error, (AttributeError, TypeError)):
+        return None
+    tree = parsed(ast.unparse(failure.statement))
+    called = {id(each.func) for each in ast.walk(tree) if isinstance(each, ast.Call)}
+    meant = {}
+    for node in [each for each in ast.walk(tree) if isinstance(each, ast.Attribute)]:
         with suppress(Exception):
-            values = [*_read_only(column, self._variables).dropna().unique()]
-            same = [each for each in values if plain(str(each)) == plain(text)]
-            if text not in values and len(same) == 1:
-                value = getattr(same[0], "item", lambda: same[0])()
-                if isinstance(value, (str, int, float)):
-                    self.found[text] = value
-                    return ast.Constant(value)
-        return written
+            table = failure.value_of(node.value) if id(node) not in called else None
+            if is_table(table) and node.attr in columns_of(table):
+                meant[node.attr] = node.attr
+    if not meant:
+        return None
+    changed = _Renaming(meant, is_attribute=True, called=called).visit(tree)
+    source = ast.unparse(changed)
+    if source == ast.unparse(failure.statement):
+        return None
+    return Cure(source, f"the column {', '.join(map(repr, meant))} is meant, not the method")
 
 
 def _fails_at_text(failure: Failure, loop: ast.For | ast.comprehension, table: Any) -> bool:
@@ -686,8 +594,6 @@ def _has_text(table: Any) -> bool:
     return is_table(table) and any(each.kind not in "biufc" for each in table.dtypes)
 
 
-_CURES_BEFORE = (_with_values, _whole_numbers, _spelt, _in_place)
-
 _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _column,
     _rows_of_table,
@@ -695,11 +601,16 @@ _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _table,
     _file,
     _import,
+    _sibling,
+    _hidden_column,
     _fill_method,
     _dates,
     _positions,
+    _position,
     _one_value,
+    _uncalled,
     _numerals,
+    _date_columns,
     _numeric_only,
     _numeric_columns,
     _as_taken,
@@ -708,9 +619,12 @@ _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
 
 
 class _Renaming(ast.NodeTransformer):
-    def __init__(self, meant: Mapping[str, str], *, is_attribute: bool) -> None:
+    def __init__(
+        self, meant: Mapping[str, str], *, is_attribute: bool, called: Collection[int] = ()
+    ) -> None:
         self._meant = meant
         self._is_attribute = is_attribute
+        self._called = called
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if not self._is_attribute and isinstance(node.value, str) and node.value in self._meant:
@@ -728,7 +642,7 @@ class _Renaming(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self.generic_visit(node)
-        if self._is_attribute and node.attr in self._meant:
+        if self._is_attribute and node.attr in self._meant and id(node) not in self._called:
             key = ast.Constant(self._meant[node.attr])
             return ast.copy_location(ast.Subscript(node.value, key, node.ctx), node)
         return node
@@ -739,14 +653,30 @@ def _renamed(statement: ast.stmt, meant: Mapping[str, str], *, is_attribute: boo
     return ast.unparse(_Renaming(meant, is_attribute=is_attribute).visit(tree))
 
 
-def _columns_used(program: ast.AST, name: str) -> list[str]:
-    """The texts in brackets after a name."""
-    found: list[str] = []
-    for node in ast.walk(program):
-        if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
-            continue
-        if node.value.id == name:
+def _columns_used(program: ast.Module, name: str) -> list[str]:
+    """The texts in brackets after a name, without those that the program has assigned before."""
+    read: dict[str, None] = {}
+    assigned: set[str] = set()
+    for statement in program.body:
+        nodes = [each for each in ast.walk(statement) if isinstance(each, ast.Subscript)]
+        new = set()
+        for node in nodes:
+            if not isinstance(node.value, ast.Name) or node.value.id != name:
+                continue
             keys = node.slice.elts if isinstance(node.slice, ast.List) else [node.slice]
-            texts = [each.value for each in keys if isinstance(each, ast.Constant)]
-            found += [each for each in texts if isinstance(each, str)]
-    return found
+            texts = (each.value for each in keys if isinstance(each, ast.Constant))
+            found = {each for each in texts if isinstance(each, str)}
+            if isinstance(node.ctx, ast.Load):
+                read |= dict.fromkeys(found - assigned)
+            else:
+                new |= found
+        assigned |= new
+    return [*read]
+
+
+def _attributes_used(program: ast.AST, name: str) -> list[str]:
+    """The attributes of a name."""
+    nodes = (each for each in ast.walk(program) if isinstance(each, ast.Attribute))
+    return [
+        each.attr for each in nodes if isinstance(each.value, ast.Name) and each.value.id == name
+    ]

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from archytas_nb.copies.cures import cure_before, cure_of
+from archytas_nb.copies.cures import cure_of
 from archytas_nb.copies.failures import Failure, is_table
 from archytas_nb.copies.hints import hints, is_unfit, state_of
 from archytas_nb.copies.missing import without_missing
 from archytas_nb.copies.short import short_data
+from archytas_nb.copies.silent import cure_before, never_equal
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.words import truncate_line
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "asked",
     "assigned",
-    "cured_before",
+    "before",
     "defined",
     "examined",
     "fields_of",
@@ -94,12 +95,13 @@ def unfit_inputs(source: str, tables: Iterable[str], variables: Mapping[str, Any
     return [each for each in names if each not in tables and is_unfit(variables.get(each))]
 
 
-def cured_before(source: str, variables: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The same of a statement before it runs; see `cure_before`."""
-    cure = None
-    with suppress(Exception):
-        cure = cure_before(parsed(source).body[-1], variables)
-    return None if cure is None else (cure.source, cure.why)
+def before(source: str, variables: Mapping[str, Any]) -> tuple[tuple[str, str] | None, list[str]]:
+    """The cure of a statement before it runs, or what is odd about it; see `silent`."""
+    statement = parsed(source).body[-1]
+    cure = cure_before(statement, variables)
+    if cure is not None:
+        return (cure.source, cure.why), []
+    return None, never_equal(statement, variables)
 
 
 def assigned(

@@ -9,7 +9,7 @@ import pkgutil
 import re
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,40 @@ def import_of(name: str) -> str | None:
         return ALIASES[name] if _is_installed(module.partition(".")[0]) else None
     if _is_installed(name):
         return f"import {name}"
-    owners = library_owners(name)
+    usual = _usual_owners(name)
+    owners = usual or library_owners(name)
     return f"from {owners[0]} import {name}" if len(owners) == 1 else None
+
+
+def import_of_library(names: Sequence[str]) -> str | None:
+    """How the library is imported of which these are the names, one in the other; None for none.
+
+    Its packages are imported, too, as far as they are named.
+    """
+    if names[0] in ALIASES:
+        return import_of(names[0])
+    found = [names[0]] if _is_installed(names[0]) else []
+    if not found:
+        return None
+    for each in names[1:-1]:
+        with suppress(ImportError, ValueError):
+            if importlib.util.find_spec(".".join([*found, each])) is None:
+                break
+            found.append(each)
+    return f"import {'.'.join(found)}"
+
+
+def _usual_owners(name: str) -> list[str]:
+    """The libraries known by short names that have a function of this name."""
+    modules = [line.split()[1] for line in ALIASES.values() if line.startswith("import")]
+    modules.append("scipy.stats")
+    found: dict[int, str] = {}
+    for each in modules:
+        if _is_installed(each.partition(".")[0]) and each in sys.modules:
+            value = getattr(sys.modules[each], name, None)
+            if callable(value):
+                found.setdefault(id(value), each)
+    return list(found.values())
 
 
 def library_owners(name: str) -> list[str]:

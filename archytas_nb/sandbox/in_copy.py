@@ -27,9 +27,11 @@ from pathlib import Path
 from typing import Any
 
 from archytas_nb.copies import examine  # the copy finds it imported
-from archytas_nb.copies.cures import Cure, answers_of_loop
+from archytas_nb.copies.cure import Cure
+from archytas_nb.copies.cures import answers_of_loop
 from archytas_nb.copies.libraries import ALIASES, import_of
 from archytas_nb.copies.place import Copy, CopyError, Failure, Statement
+from archytas_nb.copies.unfolded import unfolded
 from archytas_nb.loop.events import (
     CallOutcome,
     Fault,
@@ -56,7 +58,7 @@ from archytas_nb.tools.render import render
 from archytas_nb.tools.tool import Tool
 from archytas_nb.words import collapse_whitespace, truncate_line
 
-_MAX_CURES = 4  # of one statement
+_MAX_CURES = 6  # of one statement
 _MAX_SHOWN = 40  # texts
 _MAX_LINE = 500  # characters of one of them
 _MAX_ERROR = 240  # characters of the message of an error
@@ -121,6 +123,7 @@ class _Progress:
     """One program while it runs."""
 
     text: str
+    changed: str = ""  # what was changed in it before it ran
     ran: list[str] = field(default_factory=list)
     cures: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
@@ -134,6 +137,7 @@ class _Progress:
     sound: str | None = None
     empty: list[str] = field(default_factory=list)  # variables with no rows
     left_out: list[str] = field(default_factory=list)  # which rows, in words
+    odd: list[str] = field(default_factory=list)  # what is odd about statements, in words
     computed: dict[str, Json] = field(default_factory=dict)  # what is short of what it assigned
     lost: str = ""
     line: int = 1  # of the statement that runs
@@ -159,7 +163,11 @@ class _Progress:
             figures=tuple(b64encode(each).decode() for each in self.figures),
             hints=self.hints,
             sound=self.sound,
-            doubts=(*self.left_out, *(f"{each} has no rows" for each in dict.fromkeys(self.empty))),
+            doubts=tuple(
+                dict.fromkeys(
+                    (*self.left_out, *self.odd, *(f"{each} has no rows" for each in self.empty))
+                )
+            ),
             computed=dict(self.computed),
             fields=self.fields,
         )
@@ -216,11 +224,16 @@ class CopySession:
         Raises:
             KeyboardInterrupt: The user interrupted; call `stop`.
         """
+        changed = None
         try:
             tree = parsed(text)
+            changed = unfolded(tree)
+            if changed is not None:
+                text = changed[0]
+                tree = parsed(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return ProgramFaults((_syntax_fault(error, text),))
-        self._program = _Progress(text)
+        self._program = _Progress(text, changed=changed[1] if changed else "")
         if self._copy is None or not is_part:
             try:
                 self._begin(tree)
@@ -346,29 +359,28 @@ class CopySession:
         for line in self._imports(statement):
             self._execute(line)
             self._keep(line)
-        comments: list[str] = []
+        comments = [program.changed] if program.changed and not program.ran else []
         before: list[str] = []  # the statements that cures have put before it
-        cure = self._cure_before(source)
-        for _ in range(_MAX_CURES):
-            if cure is not None:
-                comments.append(cure.why)
-                *first, source = _statements(cure.source)
-                before += first
-                for each in first:
-                    self._execute(each)
-            ran = self._execute_unpacking(source)
-            if ran is None:  # the copy was lost
-                return
-            if ran.error is None or program.is_over:
-                break
-            cure, hints = self._examined(source)
+        while True:
+            ran = None
+            hints: tuple[str, ...] = ()
+            cure = self._cure_before(source)
             if cure is None:
+                ran = self._execute_unpacking(source)
+                if ran is None:  # the copy was lost
+                    return
+                if ran.error is None or program.is_over:
+                    break
+                cure, hints = self._examined(source)
+            if cure is None or len(comments) == _MAX_CURES:
                 if not self._runs_without_missing(source, before, comments):
-                    self._fail(source, ran.error, hints)
+                    self._fail(source, None if ran is None else ran.error, hints)
                 return
-        else:
-            self._fail(source, None if ran is None else ran.error, ())
-            return
+            comments.append(cure.why)
+            *first, source = _statements(cure.source)
+            before += first
+            for each in first:
+                self._execute(each)
         self._end_statement(source, before, comments)
 
     def _end_statement(self, source: str, before: Sequence[str], comments: Sequence[str]) -> None:
@@ -488,8 +500,11 @@ class CopySession:
         return self._execute(f"{ast.unparse(target)} = {_RESULT}")
 
     def _cure_before(self, source: str) -> Cure | None:
-        found = examine.asked(self._copy, "cured_before", source)
-        return Cure(*found) if found else None
+        """The cure of a statement that would raise nothing; what is odd about it is noted."""
+        found = examine.asked(self._copy, "before", source)
+        cure, odd = found or (None, ())
+        self._program.odd += odd
+        return Cure(*cure) if cure else None
 
     def _examined(self, source: str) -> tuple[Cure | None, tuple[str, ...]]:
         """The cure of the statement that failed last, and what is known of it."""

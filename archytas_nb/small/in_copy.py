@@ -40,7 +40,7 @@ from archytas_nb.small.copy_protocol import CopyProtocol
 from archytas_nb.small.form import form_of, in_form
 from archytas_nb.small.origins import code_in_text, invented_numbers
 from archytas_nb.small.results import Misnamed, misnamed
-from archytas_nb.small.unanswered import as_answer, values_of
+from archytas_nb.small.unanswered import answering, as_answer, values_of, with_printed
 from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, calls
 from archytas_nb.words import truncate_line
 
@@ -207,6 +207,8 @@ class ProgramsInCopy:
                 end = replace(again, cures=(*again.cures, found.why))
         programs.text = end.ran or ""
         self._doubts = end.doubts
+        if not is_cut:
+            end = with_printed(end, programs.text)
         self._computed = self._computed or self._values_of(end, programs.text)
         for why in end.cures:
             yield Notice("repair", f"the program was changed: {why}")
@@ -216,7 +218,8 @@ class ProgramsInCopy:
         self, end: ProgramEnded, ran: str, text: str, *, is_cut: bool
     ) -> Requests[Ending | _Wrong]:
         """How a program ends the run, of which this ran, or what was wrong with it."""
-        if end.has_answer and (numbers := invented_numbers(ran, self._sources(), self._known)):
+        answered = answering(ran)
+        if end.has_answer and (numbers := invented_numbers(answered, self._sources(), self._known)):
             listed = ", ".join(numbers)
             return _Wrong(f"{listed} in the answer does not come from the data", failed="answer(…)")
         if end.has_answer and (code := code_in_text(ran, self._known)):

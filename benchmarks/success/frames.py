@@ -112,6 +112,8 @@ PIECES: dict[str, Patches] = {
     "cures": lambda: [
         patch.object(examine, "cure_of", lambda _: None),
         patch.object(examine, "cure_before", lambda *_: None),
+        patch.object(session, "unfolded", lambda _: None),
+        patch.object(programs, "with_printed", lambda end, _: end),
         _by_fork(),
     ],
     "missing": lambda: [patch.object(examine, "without_missing", lambda *_: None), _by_fork()],

@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archytas_nb.copies import libraries
-from archytas_nb.copies.cures import Cure, cure_before, cure_of
+from archytas_nb.copies.cure import Cure
+from archytas_nb.copies.cures import cure_of
 from archytas_nb.copies.examine import examined
 from archytas_nb.copies.failures import Failure, plain
 from archytas_nb.copies.hints import hints
+from archytas_nb.copies.silent import cure_before
 
 
 def ships() -> dict[str, Any]:
@@ -177,6 +179,36 @@ EXAMPLES = [
     Example(
         "one value", "deep = fleet[fleet['port'] == 'Husum'].index\nfound = f'{deep:.1f}'",
         lambda it: it["found"], "1.0",
+    ),
+    Example("methods", "found = data.dropna().shape", lambda it: it["found"], (1, 8)),
+    Example(
+        "engine", "table = pd.read_parquet('nowhere.parquet')", lambda it: len(it["table"]), 4
+    ),
+    Example(
+        "package", "found = float(scipy.stats.zscore([1, 2, 3])[1])", lambda it: it["found"], 0.0
+    ),
+    Example("sibling", "found = float(pd.percentile([1, 2, 9], 50))", lambda it: it["found"], 2.0),
+    Example(
+        "hidden", "fleet['size'] = 2\nfound = fleet.size.mean()", lambda it: it["found"], 2.0
+    ),
+    Example(
+        "hidden method", "fleet['rank'] = 2\nfound = fleet.rank.mean()", lambda it: it["found"], 2.0
+    ),
+    Example(
+        "not called", "found = int(fleet['Draught (m)'].sum)", lambda it: it["found"], 12
+    ),
+    Example("from the end", "found = fleet['port'][-1]", lambda it: it["found"], "kiel"),
+    Example(
+        "position", "found = int(fleet['port'].value_counts()[0])", lambda it: it["found"], 2
+    ),
+    Example(
+        "days between", "found = (fleet['built'].max() - fleet['built'].min()).days",
+        lambda it: it["found"], 5347,
+    ),
+    Example(
+        "level of a column",
+        "found = fleet.groupby('port')['Draught (m)'].sum()['port'].tolist()",
+        lambda it: it["found"], ["Husum", "Kiel", "kiel"],
     ),
     Example(
         "back", "found = fleet['Draught (m)'].fillna(method='backfill').sum()",

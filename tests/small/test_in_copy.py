@@ -283,10 +283,40 @@ def test_a_program_may_begin_with_an_indentation(before: str) -> None:
 
 
 def test_a_program_without_an_answer_is_continued_with_it() -> None:
-    with Small("depth = ships['Draught (m)'].max()\nprint(depth)", "depth)") as model:
+    with Small("depth = ships['Draught (m)'].max()", "depth)") as model:
         run = Agent([], model, namespace=variables()).run("How deep is the deepest ship?")
     assert run.answer == "6.0"
     assert model.asked[1].messages[-1]["content"].endswith("answer(")
+
+
+@pytest.mark.parametrize(
+    ("program", "answer"),
+    [
+        ("depth = ships['Draught (m)'].max()\nprint(depth)", "6.0"),
+        ("n = len(ships)\nprint(f'ships: {n}')\nprint('deepest:', ships['Draught (m)'].max())",
+         "ships: 4\ndeepest: 6.0"),
+    ],
+)  # fmt: skip
+def test_what_a_program_prints_at_its_end_is_its_answer(program: str, answer: str) -> None:
+    run = answered(program)
+    assert (run.answer, run.repairs) == (answer, 0)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "print(ships.head())",
+        "print(len(ships))\ndeep = ships.dropna()\nprint(len(deep))",
+        "for each in ships['Ship']:\n    print(each)",
+    ],
+)
+def test_a_program_that_looks_at_data_is_asked_for_its_answer(program: str) -> None:
+    assert answered(program, "len(ships))").answer == "4"
+
+
+def test_numbers_from_nowhere_are_no_answer_if_they_are_printed() -> None:
+    run = answered("print(10.5 + 20.25)", "answer(len(ships))")
+    assert (run.answer, run.repairs) == ("4", 1)
 
 
 def test_a_program_that_was_cut_off_goes_on() -> None:
@@ -343,7 +373,8 @@ def test_rows_whose_values_are_missing_are_left_out_where_nothing_else_runs() ->
 def test_an_answer_from_no_rows_says_so() -> None:
     program = "late = ships[ships['port'] == 'Bonn']\nanswer(len({}))"
     run = answered(program.format("late"))
-    assert (run.answer, run.ending) == ("0", ev.Answered("0", "", 0, ("late has no rows",)))
+    doubts = ("no value of ships['port'] is 'Bonn'", "late has no rows")
+    assert (run.answer, run.ending) == ("0", ev.Answered("0", "", 0, doubts))
     assert "late has no rows" in doubt(run.ending)
     assert "no rows" not in doubt(answered(program.format("ships").replace("Bonn", "Kiel")).ending)
 
