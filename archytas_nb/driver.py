@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 class Sandbox(Protocol):
     """Runs the programs of a run; `archytas_nb.sandbox.session.Session` is the real one."""
 
-    def run(self, text: str, *, is_part: bool = False) -> ev.ProgramReply:
+    def run(self, text: str, *, is_part: bool = False, may_lack: bool = False) -> ev.ProgramReply:
         """Run a program, or its next part, until it ends or waits for calls."""
 
     def resume(self, outcomes: Sequence[ev.CallOutcome]) -> ev.ProgramReply:
@@ -329,7 +329,9 @@ class Driver:
         sandbox = self._sandbox
         work: Callable[[], ev.ProgramReply]
         if isinstance(request, ev.RunProgram):
-            work = partial(sandbox.run, request.text, is_part=request.is_part)
+            work = partial(
+                sandbox.run, request.text, is_part=request.is_part, may_lack=request.may_lack
+            )
         else:
             work = partial(sandbox.resume, request.outcomes)
         try:

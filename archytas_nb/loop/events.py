@@ -501,7 +501,8 @@ class RunProgram:
     """Request to run a program, until it ends or waits for calls.
 
     With ``is_part``, it continues what was run before in this step: a line, or a block. ``yours``
-    are variables of the notebook whose names it gives to variables of its own.
+    are variables of the notebook whose names it gives to variables of its own. With ``may_lack``,
+    its answer counts although a part of it is missing.
     """
 
     step: int
@@ -509,6 +510,7 @@ class RunProgram:
     thought: str = ""
     is_part: bool = False
     yours: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    may_lack: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,13 @@ class ProgramRunner:
         )
 
     def run(
-        self, text: str, thought: str = "", *, is_part: bool = False, refusal: str = ""
+        self,
+        text: str,
+        thought: str = "",
+        *,
+        is_part: bool = False,
+        refusal: str = "",
+        may_lack: bool = False,
     ) -> Requests[ProgramFaults | ProgramEnded]:
         """Run a program, or the next part of it, to its end.
 
@@ -101,13 +107,14 @@ class ProgramRunner:
             thought: The model's text before it.
             is_part: Whether it continues what was run since `begin`.
             refusal: Why none of its calls is made; empty if they are.
+            may_lack: Whether its answer counts although a part of it is missing.
 
         Raises:
             TypeError: The driver did not send a reply to the request.
             ValueError: The driver sent the outcome of another call.
         """
         offset = self.text.count("\n") + 1 if is_part and self.text else 0
-        reply = yield RunProgram(self.guards.steps, text, thought, is_part)
+        reply = yield RunProgram(self.guards.steps, text, thought, is_part, may_lack=may_lack)
         if not isinstance(reply, ProgramFaults):
             self.text = f"{self.text}\n{text}" if offset else text
         while isinstance(reply, ProgramWaits):

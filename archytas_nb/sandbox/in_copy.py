@@ -124,6 +124,7 @@ class _Progress:
 
     text: str
     changed: str = ""  # what was changed in it before it ran
+    may_lack: bool = False
     ran: list[str] = field(default_factory=list)
     cures: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
@@ -213,6 +214,8 @@ class CopySession:
         self,
         text: str,
         is_part: bool = False,  # noqa: FBT001, FBT002
+        *,
+        may_lack: bool = False,
     ) -> ProgramReply:
         """Run a program until it waits for a call, or ends.
 
@@ -220,6 +223,7 @@ class CopySession:
             text: The program.
             is_part: Whether it continues after the statements that ran before; otherwise it begins
                 in a new copy.
+            may_lack: Whether an answer counts although a part of it is missing.
 
         Raises:
             KeyboardInterrupt: The user interrupted; call `stop`.
@@ -233,7 +237,8 @@ class CopySession:
                 tree = parsed(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return ProgramFaults((_syntax_fault(error, text),))
-        self._program = _Progress(text, changed=changed[1] if changed else "")
+        because = changed[1] if changed else ""
+        self._program = _Progress(text, changed=because, may_lack=may_lack)
         if self._copy is None or not is_part:
             try:
                 self._begin(tree)
@@ -543,6 +548,8 @@ class CopySession:
         program = self._program
         if program.lack is None or program.error is not None or program.lost:
             return
+        if program.has_answer and program.may_lack:
+            return
         if not program.has_answer or _rests_on(program.ran, program.lack.place):
             program.has_answer = False
             self._fail_with_lack(program.lack)
@@ -621,9 +628,9 @@ class CopySession:
         if len(values) != 1:
             raise TypeError(f"{name}() takes one value, but {len(values)} were given")
         [value] = values
-        if _has_no_value(value):
-            if _has_some_value(value):
-                program.answer, program.given = value, (value,)
+        has_some = _has_some_value(value)
+        if _has_no_value(value) and not (has_some and program.may_lack):
+            program.answer = value if has_some else None
             raise ValueError(
                 f"{PROGRAM_ANSWER}({value!r}) has no value: it is empty, nan or infinite"
             )

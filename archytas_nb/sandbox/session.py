@@ -126,6 +126,8 @@ class Session:
         self,
         text: str,
         is_part: bool = False,  # noqa: FBT001, FBT002
+        *,
+        may_lack: bool = False,  # noqa: ARG002
     ) -> ProgramFaults | ProgramWaits | ProgramEnded:
         """Check a program and run it until it waits for calls, or ends.
 
@@ -133,6 +135,7 @@ class Session:
             text: The program.
             is_part: Whether it continues the program before: the limits count for all parts
                 together, and variables of the notebook are not read again.
+            may_lack: Whether an answer counts although a part of it is missing: it does here.
 
         Raises:
             KeyboardInterrupt: The user interrupted; call `stop`.

@@ -56,6 +56,22 @@ def in_form(program: str, form: Sequence[str]) -> str:
     return program
 
 
+def lacks_form(answer: str, form: Sequence[str]) -> bool:
+    """Whether a text has not the texts of the form in their order, but for spaces."""
+    rest = _squeezed(answer)
+    for text in map(_squeezed, form):
+        _, found, rest = rest.partition(text) if text else ("", "-", rest)
+        if not found:
+            return True
+    return False
+
+
+def begun_in(form: Sequence[str]) -> str:
+    """The beginning of the statement that answers in this form."""
+    is_plain = form and not set(form[0]) & set('"{}\\')
+    return f'{PROGRAM_ANSWER}(f"{form[0]}{{' if is_plain else f"{PROGRAM_ANSWER}("
+
+
 def _values(answer: ast.expr) -> list[ast.FormattedValue]:
     """The values in an answer: the fields of a text, or the parts of a tuple, a list or a dict."""
     if isinstance(answer, ast.JoinedStr):

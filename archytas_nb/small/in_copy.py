@@ -37,7 +37,7 @@ from archytas_nb.loop.events import (
 from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.loop.strategy import RunEndedError, RunningLoop
 from archytas_nb.small.copy_protocol import CopyProtocol
-from archytas_nb.small.form import form_of, in_form
+from archytas_nb.small.form import HOLE, begun_in, form_of, in_form, lacks_form
 from archytas_nb.small.origins import code_in_text, invented_numbers
 from archytas_nb.small.results import Misnamed, misnamed
 from archytas_nb.small.unanswered import answering, as_answer, values_of, with_printed
@@ -162,11 +162,10 @@ class ProgramsInCopy:
         """
         programs = self.loop.programs
         programs.begin(program)
-        end = yield from programs.run(program)
-        if isinstance(end, ProgramEnded) and end.answer is not None:
-            programs.text = end.as_run(program)
-            answered = replace(end, has_answer=True, error=None)
-            ending = yield from self.loop.after_program(answered)
+        end = yield from programs.run(program, may_lack=True)
+        if isinstance(end, ProgramEnded) and end.has_answer:
+            programs.text = end.ran or program
+            ending = yield from self.loop.after_program(end)
             if isinstance(ending, Answered):
                 return replace(ending, repairs=failures, doubts=(why, *end.doubts))
         return Failed(f"no program gave an answer; of one: {why}")
@@ -174,7 +173,7 @@ class ProgramsInCopy:
     def _suspected(self, wrong: _Wrong, program: str) -> _Wrong:
         """What is wrong with a program, which is kept in case that no other one answers."""
         if self._suspect is None and not self.loop.programs.calls:
-            self._suspect = (program, wrong.text)
+            self._suspect = (program, wrong.text.removeprefix("ValueError: "))
         return wrong
 
     def _attempt(self, failures: int, wrong: _Wrong | None) -> Requests[Ending | _Wrong]:
@@ -192,7 +191,7 @@ class ProgramsInCopy:
         is_cut = reply.finish == "length"
         text = before.begins + _program_in(reply.text, is_cut=is_cut)
         text = "\n".join(filter(None, [before.ran, text]))
-        text = in_form(text, form_of(self.loop.exchange.question))
+        text = in_form(text, self._form)
         programs = self.loop.programs
         programs.begin(text)
         end = yield from programs.run(text)
@@ -201,10 +200,7 @@ class ProgramsInCopy:
             return _Wrong(fault.text, failed=fault.source)
         found = self._misnamed(end)
         if found is not None and not found.name:  # no name is missing without the wrong ones
-            programs.begin(found.ran)
-            again = yield from programs.run(found.ran)
-            if isinstance(again, ProgramEnded):
-                end = replace(again, cures=(*again.cures, found.why))
+            end = yield from self._run_again(found.ran, found.why, end)
         programs.text = end.ran or ""
         self._doubts = end.doubts
         if not is_cut:
@@ -213,6 +209,18 @@ class ProgramsInCopy:
         for why in end.cures:
             yield Notice("repair", f"the program was changed: {why}")
         return (yield from self._result(end, programs.text, text, is_cut=is_cut))
+
+    def _run_again(self, program: str, why: str, end: ProgramEnded) -> Requests[ProgramEnded]:
+        """The end of a program that was changed; that of the one before if it does not answer."""
+        programs = self.loop.programs
+        text = programs.text
+        programs.begin(program)
+        again = yield from programs.run(program)
+        if isinstance(again, ProgramEnded) and again.has_answer:
+            return replace(again, cures=(*again.cures, why))
+        programs.begin(text)  # once more, so that what follows is about this one
+        first = yield from programs.run(text)
+        return first if isinstance(first, ProgramEnded) else end
 
     def _result(
         self, end: ProgramEnded, ran: str, text: str, *, is_cut: bool
@@ -227,6 +235,11 @@ class ProgramsInCopy:
             return _Wrong(why, _without_answer(ran), failed=f"answer({truncate_line(code, 200)!r})")
         if found := self._misnamed(end):
             return self._suspected(_Wrong(found.why, found.ran, begins=f"{found.name} = "), ran)
+        is_first = self._suspect is None and self.loop.exchange.form is None
+        if end.has_answer and is_first and lacks_form(str(end.answer), self._form):
+            why = f"the answer has not the form {HOLE.join(self._form)}"
+            before = _without_answer(ran)
+            return self._suspected(_Wrong(why, before, begins=begun_in(self._form)), ran)
         is_over = end.interrupted or self.loop.programs.was_interrupted
         if end.has_answer or end.gave_up is not None or is_over:
             ending = yield from self.loop.after_program(end)
@@ -274,6 +287,11 @@ class ProgramsInCopy:
         received = yield from self.loop.reply_or_end(reply)
         self.loop.guards.add_usage(received, self.loop.conversation.tokens)
         return received
+
+    @property
+    def _form(self) -> tuple[str, ...]:
+        """The form of the answer that the question shows; empty if it shows none."""
+        return form_of(self.loop.exchange.question)
 
     @property
     def _known(self) -> tuple[str, ...]:

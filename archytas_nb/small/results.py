@@ -53,7 +53,8 @@ def misnamed(program: str, fields: Mapping[str, Sequence[str]]) -> Misnamed | No
         new = _named_as(names, parts, answered)
         if new == names:
             continue
-        wrong = [(each, part) for each, part, now in zip(names, parts, new) if each != now]
+        pairs = zip(names, parts, new, strict=True)
+        wrong = [(each, part) for each, part, now in pairs if each != now]
         why = f"the result is ({', '.join(parts)}): {wrong[0][1]} is not {wrong[0][0]}"
         lost = [each for each, _ in wrong if each not in new]
         begin, end = statement.lineno - 1, statement.end_lineno or statement.lineno
@@ -62,7 +63,7 @@ def misnamed(program: str, fields: Mapping[str, Sequence[str]]) -> Misnamed | No
         unpacked = f"{', '.join(new)} = {ast.unparse(statement.value)}"
         first, name = _first_read(tree.body[place + 1 :], lost)
         if first is None:
-            return Misnamed("\n".join([*before, f"# {why}", unpacked, *rest]), "", why)
+            return Misnamed("\n".join([*before, unpacked, *rest]), "", why)
         rest = lines[end : first.lineno - 1]
         return Misnamed("\n".join([*before, unpacked, *rest]), name, why)
     return None

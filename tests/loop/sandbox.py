@@ -37,7 +37,7 @@ class PythonSandbox:
             "show": lambda *values: self._end["shown"].extend(map(repr, values)),
         }
 
-    def run(self, text: str, *, is_part: bool = False) -> ProgramReply:
+    def run(self, text: str, *, is_part: bool = False, may_lack: bool = False) -> ProgramReply:
         try:
             code = compile(text, "<program>", "exec")
         except SyntaxError as error:

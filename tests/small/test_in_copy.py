@@ -205,6 +205,21 @@ def test_a_result_under_another_name_is_answered_in_doubt_where_no_program_gives
     assert "pvalue is not related" in doubt(run.ending)
 
 
+FORM = "How deep are ships?\nAnswer with: most={…} m; number={…}"
+
+
+def test_an_answer_without_the_form_of_the_question_is_asked_for_in_it() -> None:
+    with Small(
+        "number = len(ships)\nanswer(ships)", "ships['Draught (m)'].max()} m; number={number}\")"
+    ) as model:
+        run = Agent([], model, namespace=variables()).run(FORM)
+    assert (run.answer, run.repairs) == ("most=6.0 m; number=4", 0)
+    assert model.asked[1].messages[-1]["content"].endswith('\nanswer(f"most={')
+    run = answered("answer(len(ships))", '1/0}")', "1/0", "1/0", question=FORM)
+    assert run.answer == "4"
+    assert "has not the form most={…} m; number={…}" in doubt(run.ending)
+
+
 def test_a_tool_is_not_called_after_a_missing_number() -> None:
     calls = []
 

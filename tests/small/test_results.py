@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -11,8 +10,16 @@ from hypothesis import strategies as st
 
 from archytas_nb.small.results import misnamed
 
-PARTS = ("statistic", "pvalue", "dof")
-Found = namedtuple("Found", PARTS)
+
+class Found(NamedTuple):
+    """A result."""
+
+    statistic: float = 1.5
+    pvalue: float = 0.25
+    dof: int = 8
+
+
+PARTS = Found._fields
 FIELDS = {"test(a, b)": PARTS}
 SHORT = {"statistic": ["stat", "t_stat", "_"], "pvalue": ["p", "p_value", "PVal", "t_p"], "dof": ["dof", "d"]}  # fmt: skip
 
@@ -38,7 +45,7 @@ def test_each_part_gets_its_name_in_whatever_order_it_is_unpacked(
         return
     given_: list[float] = []
     variables: dict[str, Any] = {
-        "test": lambda *_: Found(1.5, 0.25, 8), "a": 0, "b": 0, "answer": given_.append
+        "test": lambda *_: Found(), "a": 0, "b": 0, "answer": given_.append
     }  # fmt: skip
     if found is None:  # the part of this name may be called anything
         assert order[1] == "pvalue"
