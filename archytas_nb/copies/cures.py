@@ -8,7 +8,7 @@ are installed: a cure that is no longer needed fails its test.
 | the statement | becomes |
 |---|---|
 | names a column in other case, spaces or signs | the same with the name of the column |
-| names a column by what stands in its first row | the same with the name of the column |
+| names a column by the text in its first row | the same with the name of the column |
 | takes columns of some rows of a table that only the table has | these rows of the table |
 | names a level of the index of a table as a column | the same after ``table.reset_index()`` |
 | uses the columns of a table by an unknown name | the same after ``name = table`` |
