@@ -31,7 +31,10 @@ class Failure:
 
     @property
     def strings(self) -> list[str]:
-        """The texts in the statement, without those that something is compared with."""
+        """The texts in the statement, without those that something is compared with.
+
+        Nor the parts of a text with fields: they are no names.
+        """
         compared = {
             id(part)
             for each in ast.walk(self.statement)
@@ -40,8 +43,14 @@ class Failure:
             for part in ([side] if isinstance(side, ast.Constant) else ast.iter_child_nodes(side))
             if isinstance(side, (ast.Constant, ast.List, ast.Tuple, ast.Set))
         }
+        written = {
+            id(part)
+            for each in ast.walk(self.statement)
+            if isinstance(each, ast.JoinedStr)
+            for part in each.values
+        }
         found = (each for each in ast.walk(self.statement) if isinstance(each, ast.Constant))
-        texts = [each.value for each in found if id(each) not in compared]
+        texts = [each.value for each in found if id(each) not in compared | written]
         return [each for each in texts if isinstance(each, str)]
 
     @property

@@ -136,7 +136,7 @@ class ProgramsInCopy:
     def _programs(self) -> Requests[Ending | None]:
         wrong: _Wrong | None = None
         failures = 0
-        while failures < MAX_PROGRAMS:
+        while failures < self._most:
             if self.loop.guards.limit_reached():
                 return None  # the last turn follows
             self.loop.guards.steps += 1
@@ -148,12 +148,17 @@ class ProgramsInCopy:
             lacks_only_answer = bool(result.begins) and (wrong is None or not wrong.begins)
             wrong = result
             failures += not lacks_only_answer
-            if failures < MAX_PROGRAMS and wrong.text:
+            if failures < self._most and wrong.text:
                 yield Notice("repair", f"the model writes on: {wrong.text}")
         if self._suspect is not None:
             return (yield from self._answered_in_doubt(*self._suspect, failures))
         why = wrong.text if wrong is not None and wrong.text else "it was too long"
         return Failed(f"no program gave an answer; of the last one: {why}")
+
+    @property
+    def _most(self) -> int:
+        """How many programs may fail: where there is an answer in doubt, none is begun again."""
+        return MAX_PROGRAMS - (self._suspect is not None)
 
     def _answered_in_doubt(self, program: str, why: str, failures: int) -> Requests[Ending | None]:
         """End with the answer of a program that was suspect, since no other one came.

@@ -397,6 +397,13 @@ def test_hints_are_looked_up(statement: str, hint: str) -> None:
     assert any(hint in each for each in hints(failure_of(statement, ships())))
 
 
+def test_the_text_around_a_field_is_not_taken_for_a_column() -> None:
+    failure = failure_of("found = f\"draught={fleet['draugth (m)'].max()}\"", ships())
+    assert [each for each in hints(failure) if "there is no column" in each] == [
+        "there is no column 'draugth (m)'; there is 'Draught (m)'"
+    ]
+
+
 def test_hints_say_what_the_variables_are() -> None:
     variables = ships()
     variables["kiel"] = variables["fleet"][variables["fleet"]["port"] == "KIEL"]["Draught (m)"]

@@ -178,8 +178,8 @@ def test_a_missing_number_on_which_the_answer_rests_is_a_fault(rest: str) -> Non
 
 
 def test_an_answer_that_lacks_a_part_is_given_in_doubt_where_no_program_gives_another() -> None:
-    run = answered(FEW + "answer(f'{depth} m, {few}')", "answer(1/0)", "answer(ships.none)")
-    assert (run.answer, run.repairs, run.status) == ("6.0 m, nan", 3, "answered")
+    run = answered(FEW + "answer(f'{depth} m, {few}')", "answer(1/0)")
+    assert (run.answer, run.repairs, run.status) == ("6.0 m, nan", 2, "answered")
     assert "few is nan" in doubt(run.ending)
     run = answered(FEW + "answer(few)", "answer(1/0)", "answer(1/0)")
     assert "nan" not in run.answer
@@ -200,7 +200,7 @@ def test_a_part_of_a_result_that_has_another_name_is_computed_under_this_one() -
 
 
 def test_a_result_under_another_name_is_answered_in_doubt_where_no_program_gives_another() -> None:
-    run = answered(CORRELATION + BY_NAME, "1/0", "answer(1/0)", "answer(1/0)")
+    run = answered(CORRELATION + BY_NAME, "1/0", "answer(1/0)")
     assert run.answer.startswith("r=0.87; related=0.1")
     assert "pvalue is not related" in doubt(run.ending)
 
@@ -215,7 +215,7 @@ def test_an_answer_without_the_form_of_the_question_is_asked_for_in_it() -> None
         run = Agent([], model, namespace=variables()).run(FORM)
     assert (run.answer, run.repairs) == ("most=6.0 m; number=4", 0)
     assert model.asked[1].messages[-1]["content"].endswith('\nanswer(f"most={')
-    run = answered("answer(len(ships))", '1/0}")', "1/0", "1/0", question=FORM)
+    run = answered("answer(len(ships))", '1/0}")', "1/0", question=FORM)
     assert run.answer == "4"
     assert "has not the form most={…} m; number={…}" in doubt(run.ending)
 
