@@ -223,7 +223,8 @@ class CopySession:
             text: The program.
             is_part: Whether it continues after the statements that ran before; otherwise it begins
                 in a new copy.
-            may_lack: Whether an answer counts although a part of it is missing.
+            may_lack: Whether an answer counts although a part of it is missing, since a statement
+                fails or gives nothing.
 
         Raises:
             KeyboardInterrupt: The user interrupted; call `stop`.
@@ -540,8 +541,22 @@ class CopySession:
         return tuple(found or ())
 
     def _fail(self, source: str, error: Failure | None, hints: Sequence[str]) -> None:
-        if error is not None:
-            self._fail_with(source, error.type, error.message, tuple(hints))
+        if error is None or (self._program.may_lack and self._left_out(source, error)):
+            return
+        self._fail_with(source, error.type, error.message, tuple(hints))
+
+    def _left_out(self, source: str, error: Failure) -> bool:
+        """Whether a statement that fails is left out: what it would have given is missing."""
+        bindings = Bindings(parsed(source))
+        if PROGRAM_ANSWER in bindings.read:
+            return False
+        lines = [f"{name} = float('nan')" for name in bindings.bound_in_order]
+        for each in lines:
+            self._execute(each)
+        why = truncate_line(f"left out: {source} ({error.type})", _MAX_ERROR)
+        self._keep(_commented("\n".join(lines) or "pass", (), [why]))
+        self._program.left_out.append(why)
+        return True
 
     def _look_for_lack(self) -> None:
         """A number without a value is a fault if the answer rests on it, or if there is none."""

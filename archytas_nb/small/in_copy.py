@@ -112,6 +112,7 @@ class ProgramsInCopy:
     _doubts: tuple[str, ...] = ()  # about the last program
     _computed: dict[str, Json] = field(default_factory=dict)  # by the first that lacked an answer
     _suspect: tuple[str, str] | None = None  # the first program that is, and why
+    _failed: list[tuple[str, str]] = field(default_factory=list)  # programs, and why
 
     def run(self) -> Requests[Ending | None]:
         """Ask for programs until one answers; if none does, give what one has computed."""
@@ -150,8 +151,11 @@ class ProgramsInCopy:
             failures += not lacks_only_answer
             if failures < self._most and wrong.text:
                 yield Notice("repair", f"the model writes on: {wrong.text}")
-        if self._suspect is not None:
-            return (yield from self._answered_in_doubt(*self._suspect, failures))
+        tried = self._failed if self._suspect is None else [self._suspect]
+        for program, reason in tried:
+            ending = yield from self._answered_in_doubt(program, reason, failures)
+            if ending is not None:
+                return ending
         why = wrong.text if wrong is not None and wrong.text else "it was too long"
         return Failed(f"no program gave an answer; of the last one: {why}")
 
@@ -161,19 +165,22 @@ class ProgramsInCopy:
         return MAX_PROGRAMS - (self._suspect is not None)
 
     def _answered_in_doubt(self, program: str, why: str, failures: int) -> Requests[Ending | None]:
-        """End with the answer of a program that was suspect, since no other one came.
+        """End with the answer of a program that is suspect or lacks a part, if it has any.
 
         It runs once more, so that what follows, such as the next question, is about this one.
         """
         programs = self.loop.programs
         programs.begin(program)
         end = yield from programs.run(program, may_lack=True)
-        if isinstance(end, ProgramEnded) and end.has_answer:
-            programs.text = end.ran or program
-            ending = yield from self.loop.after_program(end)
-            if isinstance(ending, Answered):
-                return replace(ending, repairs=failures, doubts=(why, *end.doubts))
-        return Failed(f"no program gave an answer; of one: {why}")
+        if not isinstance(end, ProgramEnded) or not end.has_answer:
+            return None
+        programs.text = end.ran or program
+        if invented_numbers(programs.text, self._sources(), self._known):
+            return None
+        ending = yield from self.loop.after_program(end)
+        if isinstance(ending, Answered):
+            return replace(ending, repairs=failures, doubts=(why, *end.doubts))
+        return None
 
     def _suspected(self, wrong: _Wrong, program: str) -> _Wrong:
         """What is wrong with a program, which is kept in case that no other one answers."""
@@ -254,6 +261,8 @@ class ProgramsInCopy:
         if end.error is not None:
             before = ran if end.sound is None else end.sound
             wrong = _Wrong(end.error.text, before, end.error.source, end.hints)
+            if not self.loop.programs.calls:
+                self._failed.append((text, end.error.text))
             return wrong if end.answer is None else self._suspected(wrong, text)
         if end.lost:
             return _Wrong(f"The program was stopped: {end.lost}")

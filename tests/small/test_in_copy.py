@@ -186,6 +186,21 @@ def test_an_answer_that_lacks_a_part_is_given_in_doubt_where_no_program_gives_an
     assert "none of them answered" in doubt(run.ending)
 
 
+PARTS = "depth = ships['Draught (m)'].max()\nodd = ships['none'].max()\nanswer({})"
+
+
+def test_a_part_that_fails_is_missing_where_no_program_gives_it() -> None:
+    run = answered(PARTS.format("f'{depth}; {odd:.1f}'"), "answer(1/0)", "answer(1/0)")
+    assert (run.answer, run.repairs, run.status) == ("6.0; nan", 3, "answered")
+    assert "left out: odd = ships['none'].max() (KeyError)" in doubt(run.ending)
+    assert "odd = float('nan')" in run.code()
+    for rest in ("f'{odd:.1f}'", "f'{odd + depth}'", "[odd, depth][2]"):
+        with pytest.raises(TaskFailed):
+            answered(PARTS.format(rest), "answer(1/0)", "answer(1/0)")
+    with pytest.raises(TaskFailed):
+        answered("odd = ships.none\ndepth = 6.5\nanswer(f'{depth}')", "1/0", "1/0")
+
+
 CORRELATION = "r, related = stats.pearsonr(ships.index, ships['Draught (m)'].fillna(1))\n"
 BY_NAME = "answer(f'r={r:.2f}; related={related}')"
 
