@@ -189,6 +189,11 @@ def _table(failure: Failure) -> Cure | None:
     error = failure.error
     if not isinstance(error, NameError) or not error.name or isinstance(error, UnboundLocalError):
         return None
+    if len(failure.tables) == 1 and _only_first(failure.program, error.name):
+        return Cure(
+            f"{error.name} = [{failure.tables[0]}]\n{ast.unparse(failure.statement)}",
+            f"there is no {error.name}: its only table is {failure.tables[0]}",
+        )
     used = _columns_used(failure.program, error.name)
     is_library = import_of_library([error.name]) is not None
     methods = [] if is_library else _attributes_used(failure.program, error.name)
@@ -672,6 +677,17 @@ def _columns_used(program: ast.Module, name: str) -> list[str]:
                 new |= found
         assigned |= new
     return [*read]
+
+
+def _only_first(program: ast.AST, name: str) -> bool:
+    """Whether the first item is all that is used of a name."""
+    items = [
+        each.value for each in ast.walk(program)
+        if isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Constant)
+        and each.slice.value == 0 and not isinstance(each.slice.value, bool)
+    ]  # fmt: skip
+    uses = [each for each in ast.walk(program) if isinstance(each, ast.Name) and each.id == name]
+    return bool(uses) and all(each in items for each in uses)
 
 
 def _attributes_used(program: ast.AST, name: str) -> list[str]:

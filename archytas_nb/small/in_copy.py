@@ -19,7 +19,6 @@ At temperature 0 a small model writes the line that failed again, even next to t
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass, field, replace
 
 from archytas_nb.loop.events import (
@@ -38,7 +37,8 @@ from archytas_nb.loop.reading.reply import as_text
 from archytas_nb.loop.strategy import RunEndedError, RunningLoop
 from archytas_nb.small.copy_protocol import CopyProtocol
 from archytas_nb.small.form import HOLE, begun_in, form_of, in_form, lacks_form
-from archytas_nb.small.origins import code_in_text, invented_numbers
+from archytas_nb.small.origins import code_in_text, invented_numbers, rests_on
+from archytas_nb.small.program_text import program_in
 from archytas_nb.small.results import Misnamed, misnamed
 from archytas_nb.small.unanswered import answering, as_answer, values_of, with_printed
 from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, calls
@@ -238,20 +238,11 @@ class ProgramsInCopy:
         self, end: ProgramEnded, ran: str, text: str, *, is_cut: bool
     ) -> Requests[Ending | _Wrong]:
         """How a program ends the run, of which this ran, or what was wrong with it."""
-        answered = answering(ran)
-        if end.has_answer and (numbers := invented_numbers(answered, self._sources(), self._known)):
-            listed = ", ".join(numbers)
-            return _Wrong(f"{listed} in the answer does not come from the data", failed="answer(…)")
-        if end.has_answer and (code := code_in_text(ran, self._known)):
-            why = "the answer is code in a text, and is not computed"
-            return _Wrong(why, _without_answer(ran), failed=f"answer({truncate_line(code, 200)!r})")
-        if found := self._misnamed(end):
-            return self._suspected(_Wrong(found.why, found.ran, begins=f"{found.name} = "), ran)
-        is_first = self._suspect is None and self.loop.exchange.form is None
-        if end.has_answer and is_first and lacks_form(str(end.answer), self._form):
-            why = f"the answer has not the form {HOLE.join(self._form)}"
-            before = _without_answer(ran)
-            return self._suspected(_Wrong(why, before, begins=begun_in(self._form)), ran)
+        wrong = self._wrong_answer(end, ran) if end.has_answer else None
+        if wrong is not None:
+            return wrong
+        if end.has_answer and not end.figures and not rests_on(answering(ran), self._known):
+            self._doubts += ("it rests on no variable and no tool",)
         is_over = end.interrupted or self.loop.programs.was_interrupted
         if end.has_answer or end.gave_up is not None or is_over:
             ending = yield from self.loop.after_program(end)
@@ -270,6 +261,23 @@ class ProgramsInCopy:
             return _Wrong("", ran)
         shown = end.shown[-3:] or ("nothing was printed",)
         return _Wrong("There is no answer yet. Printed:", ran, hints=shown, begins="answer(")
+
+    def _wrong_answer(self, end: ProgramEnded, ran: str) -> _Wrong | None:
+        """What is wrong with the answer of a program of which this ran; None for nothing."""
+        if numbers := invented_numbers(answering(ran), self._sources(), self._known):
+            listed = ", ".join(numbers)
+            return _Wrong(f"{listed} in the answer does not come from the data", failed="answer(…)")
+        before = _without_answer(ran)
+        if code := code_in_text(ran, self._known):
+            why = "the answer is code in a text, and is not computed"
+            return _Wrong(why, before, failed=f"answer({truncate_line(code, 200)!r})")
+        if found := self._misnamed(end):
+            return self._suspected(_Wrong(found.why, found.ran, begins=f"{found.name} = "), ran)
+        is_first = self._suspect is None and self.loop.exchange.form is None
+        if is_first and lacks_form(str(end.answer), self._form):
+            why = f"the answer has not the form {HOLE.join(self._form)}"
+            return self._suspected(_Wrong(why, before, begins=begun_in(self._form)), ran)
+        return None
 
     def _values_of(self, end: ProgramEnded, ran: str) -> dict[str, Json]:
         """What a program computed from data, where it lacks only an answer; empty for nothing."""
@@ -325,8 +333,7 @@ def _program_in(reply: str, *, is_cut: bool) -> str:
 
     Of one that was cut off, the statements that are complete.
     """
-    text = textwrap.dedent(reply.removeprefix(_FENCE).split("```")[0]).strip("\n").rstrip()
-    text = text.lstrip(" \t")  # the first line of a program has no indentation
+    text = program_in(reply)
     while is_cut and text:
         text = text.rpartition("\n")[0].rstrip()
         if Program(text).error is None:

@@ -22,22 +22,25 @@ def invented_numbers(program: str, sources: Iterable[str], known: Collection[str
         sources: The texts that the model was told.
         known: The names of the variables and tools.
     """
-    tree = Program(program).tree
+    if rests_on(program, known):
+        return []
+    return unsupported_numbers(_numbers(Program(program).tree), sources)
+
+
+def rests_on(program: str, known: Collection[str]) -> bool:
+    """Whether an answer depends on one of these names, as far as its program is read."""
     fed = set(known)
-    for statement in tree.body:
+    for statement in Program(program).tree.body:
         bindings = Bindings(statement)
         read = {use.name for use in bindings.uses if use.act == "read"}
-        if not read & fed:
-            if any(True for _ in calls(statement, PROGRAM_ANSWER)):
-                return unsupported_numbers(_numbers(tree), sources)
-            if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-                fed -= set(bindings.bound_in_order)
-            continue
         if any(True for _ in calls(statement, PROGRAM_ANSWER)):
-            return []
-        fed |= {use.name for use in bindings.uses if use.act in ("bind", "change")}
-        fed |= receivers(statement)
-    return []
+            return bool(read & fed)
+        if read & fed:
+            fed |= {use.name for use in bindings.uses if use.act in ("bind", "change")}
+            fed |= receivers(statement)
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            fed -= set(bindings.bound_in_order)
+    return True
 
 
 def code_in_text(program: str, known: Collection[str]) -> str:

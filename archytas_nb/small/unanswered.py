@@ -15,6 +15,7 @@ from typing import Any
 from archytas_nb.loop.events import Json, ProgramEnded
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, called, calls
+from archytas_nb.words import count
 
 
 def values_of(end: ProgramEnded, ran: str, known: Collection[str]) -> dict[str, Json]:
@@ -66,13 +67,16 @@ def _is_addition(node: ast.AST) -> bool:
 
 
 def with_printed(end: ProgramEnded, ran: str) -> ProgramEnded:
-    """The end of a program with what it printed at its end as its answer.
+    """The end of a program with what it printed at its end, or its pictures, as its answer.
 
-    It is none if the program printed something before, or more than a line at a time, such as a
+    It has none if the program printed something before, or more than a line at a time, such as a
     table: then it looked at data.
     """
     is_whole = not (end.has_answer or end.error or end.lost or end.interrupted)
     prints = _printing(Program(ran).tree.body)
+    if is_whole and end.figures and end.gave_up is None and not prints:
+        answer = count(len(end.figures), "figure")
+        return replace(end, has_answer=True, answer=answer, given=(answer,))
     if not is_whole or end.gave_up is not None or not prints or len(end.shown) != len(prints):
         return end
     answer = "\n".join(end.shown)

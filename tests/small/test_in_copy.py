@@ -196,7 +196,7 @@ def test_a_part_that_fails_is_missing_where_no_program_gives_it() -> None:
     assert "odd = float('nan')" in run.code()
     for rest in ("f'{odd:.1f}'", "f'{odd + depth}'", "[odd, depth][2]"):
         with pytest.raises(TaskFailed):
-            answered(PARTS.format(rest), "answer(1/0)", "answer(1/0)")
+            answered(PARTS.format(rest), "1/0", "1/0")
     with pytest.raises(TaskFailed):
         answered("odd = ships.none\ndepth = 6.5\nanswer(f'{depth}')", "1/0", "1/0")
 
