@@ -251,16 +251,18 @@ class ProgramsInCopy:
             return _Wrong(self.loop.exchange.steps[-1].report, ran=_without_answer(ran))
         if end.error is not None:
             before = ran if end.sound is None else end.sound
-            wrong = _Wrong(end.error.text, before, end.error.source, end.hints)
+            failed = _Wrong(end.error.text, before, end.error.source, end.hints)
             if not self.loop.programs.calls:
                 self._failed.append((text, end.error.text))
-            return wrong if end.answer is None else self._suspected(wrong, text)
+            return failed if end.answer is None else self._suspected(failed, text)
         if end.lost:
             return _Wrong(f"The program was stopped: {end.lost}")
         if is_cut:
             return _Wrong("", ran)
         shown = end.shown[-3:] or ("nothing was printed",)
-        return _Wrong("There is no answer yet. Printed:", ran, hints=shown, begins="answer(")
+        return _Wrong(
+            "There is no answer yet. Printed:", ran, hints=shown, begins=begun_in(self._form)
+        )
 
     def _wrong_answer(self, end: ProgramEnded, ran: str) -> _Wrong | None:
         """What is wrong with the answer of a program of which this ran; None for nothing."""
@@ -273,8 +275,7 @@ class ProgramsInCopy:
             return _Wrong(why, before, failed=f"answer({truncate_line(code, 200)!r})")
         if found := self._misnamed(end):
             return self._suspected(_Wrong(found.why, found.ran, begins=f"{found.name} = "), ran)
-        is_first = self._suspect is None and self.loop.exchange.form is None
-        if is_first and lacks_form(str(end.answer), self._form):
+        if self._suspect is None and lacks_form(str(end.answer), self._form):
             why = f"the answer has not the form {HOLE.join(self._form)}"
             return self._suspected(_Wrong(why, before, begins=begun_in(self._form)), ran)
         return None
@@ -312,8 +313,9 @@ class ProgramsInCopy:
 
     @property
     def _form(self) -> tuple[str, ...]:
-        """The form of the answer that the question shows; empty if it shows none."""
-        return form_of(self.loop.exchange.question)
+        """The form of a text that the question shows; empty if it shows none."""
+        exchange = self.loop.exchange
+        return form_of(exchange.question) if exchange.form is None else ()
 
     @property
     def _known(self) -> tuple[str, ...]:

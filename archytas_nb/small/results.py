@@ -55,8 +55,9 @@ def misnamed(program: str, fields: Mapping[str, Sequence[str]]) -> Misnamed | No
             continue
         pairs = zip(names, parts, new, strict=True)
         wrong = [(each, part) for each, part, now in pairs if each != now]
-        why = f"the result is ({', '.join(parts)}): {wrong[0][1]} is not {wrong[0][0]}"
         lost = [each for each, _ in wrong if each not in new]
+        told, part = next(pair for pair in wrong if not lost or pair[0] in lost)
+        why = f"the result is ({', '.join(parts)}): {part} is not {told}"
         begin, end = statement.lineno - 1, statement.end_lineno or statement.lineno
         lines = program.splitlines()
         before, rest = lines[:begin], lines[end:]
