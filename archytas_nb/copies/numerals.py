@@ -2,7 +2,7 @@
 
 A character between digits separates either groups of three or the decimals, the same in the whole
 column. `1,234` alone can be read in two ways, and is not read; next to `12,5` it can be read in
-one.
+one. What is in brackets after a number, as in `298[110-510]`, is a note on it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 _GROUPS = " \u00a0\u202f,.'’_"
 _POINTS = ".,"
+_NOTE = r"(?<=\d)\s*(\[.*\]|\(.*\))\s*$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,13 @@ class Numerals:
             of currencies.
         point: The separator of the decimals; empty if there are none.
         others: The texts without any digit, such as ``"unknown"``: they are not numbers.
+        has_notes: Whether there are notes in brackets after some of them.
     """
 
     removed: str
     point: str
     others: tuple[str, ...] = ()
+    has_notes: bool = False
 
     def expression(self, column: str) -> str:
         """The numbers of a column, as Python over pandas.
@@ -38,6 +41,8 @@ class Numerals:
             column: The column, as Python.
         """
         text = f"{column}.astype(str)"
+        if self.has_notes:
+            text += f".str.replace({_NOTE!r}, '', regex=True)"
         if self.removed:
             text += f".str.replace({f'[{self.removed}]'!r}, '', regex=True)"
         if self.point not in {"", "."}:
@@ -55,8 +60,10 @@ def numerals(texts: Iterable[str]) -> Numerals | None:
     others = tuple(dict.fromkeys(each for each in stripped if each not in set(written)))
     if len(written) * 2 <= len(stripped):
         return None
-    signs = {sign for each in written for sign in each if unicodedata.category(sign) == "Sc"}
-    bare = [each.strip("".join(signs)).strip() for each in written]
+    noted = [re.sub(_NOTE, "", each) for each in written]
+    has_notes = noted != written
+    signs = {sign for each in noted for sign in each if unicodedata.category(sign) == "Sc"}
+    bare = [each.strip("".join(signs)).strip() for each in noted]
     between = {mark for each in bare for mark in re.findall(r"(?<=\d)[^\deE](?=\d)", each)}
     # "1.234" is a number of thousands or has decimals: only if all texts together leave one reading
     # is the column read at all.
@@ -66,7 +73,7 @@ def numerals(texts: Iterable[str]) -> Numerals | None:
         found = tuple(each for each in numbers if each is not None)
         if len(found) == len(bare):
             removed = "".join(sorted({*groups, *signs, *(" " if signs else "")}))
-            readings.setdefault(found, Numerals(removed, point, others))
+            readings.setdefault(found, Numerals(removed, point, others, has_notes))
     return next(iter(readings.values())) if len(readings) == 1 else None
 
 

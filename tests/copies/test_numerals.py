@@ -24,11 +24,14 @@ def written(number: float, groups: str, point: str) -> str:
     way=st.sampled_from(WAYS),
     sign=st.sampled_from(["", " €", "$", "£", " ¥"]),
     others=st.lists(st.sampled_from(["unknown", "-", "n/a", ""]), max_size=3),
+    notes=st.lists(st.sampled_from(["", "[1]", " (1,000.5 to 2)", "[495000-801000]"]), min_size=1),
 )
 def test_what_is_read_is_what_was_written(
-    numbers: list[float], way: tuple[str, str], sign: str, others: list[str]
+    numbers: list[float], way: tuple[str, str], sign: str, others: list[str], notes: list[str]
 ) -> None:
     texts = [f"{written(each, *way)}{sign}" for each in numbers]
+    if not sign:
+        texts = [f"{each}{notes[at % len(notes)]}" for at, each in enumerate(texts)]
     numbers_first = [*texts, *others[: len(texts) - 1]]
     found = numerals(numbers_first)
     assert found is not None, texts
@@ -49,6 +52,8 @@ def test_what_is_read_is_what_was_written(
         ["2023-01-02", "2023-01-03"],
         ["12 km", "3 mi"],
         ["5 %", "6 %"],
+        ["(5)", "6"],
+        ["3[1] of 4", "5"],
         ["unknown", "none", "1"],
         [],
     ],
