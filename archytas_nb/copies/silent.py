@@ -32,6 +32,9 @@ from archytas_nb.syntax.program import PROGRAM_ANSWER, calls
 
 Variables = Mapping[str, Any]
 
+_MAX_ROWS = 1_000_000  # of a column whose values are looked at
+_MAX_VALUES = 10_000  # different ones, among which a text is looked for by its spelling
+
 
 def cure_before(statement: ast.stmt, variables: Variables) -> Cure | None:
     """The cure of a statement that raises nothing and does not do as meant; None if it does."""
@@ -210,7 +213,11 @@ def _comparisons(
         if column is None or not texts:
             continue
         with suppress(Exception):
-            values = value_of(column, variables).dropna().unique().tolist()
+            compared = value_of(column, variables)
+            found = compared.dropna().unique() if len(compared) <= _MAX_ROWS else ()
+            if not 0 < len(found) <= _MAX_VALUES:
+                continue
+            values = found.tolist()
             for each in texts:
                 text = each.value if isinstance(each, ast.Constant) else None
                 if isinstance(each, ast.Constant) and isinstance(text, str) and text not in values:
@@ -395,8 +402,10 @@ def value_of(node: ast.expr, variables: Variables) -> Any:
     read = {use.name for use in Bindings(node).uses}
     own = {name: variables[name] for name in read if name in variables}
     if called:
-        # A method may change the table that it is of, such as pop.
-        own = {name: each.copy() if hasattr(each, "dtypes") else each for name, each in own.items()}
+        # A method may take a column out of the table that it is of, such as pop.
+        own = {
+            name: each.copy(deep=False) if is_table(each) else each for name, each in own.items()
+        }
     tree = ast.fix_missing_locations(ast.Expression(node))
     return eval(compile(tree, "<examined>", "eval"), own)  # noqa: S307
 
