@@ -392,7 +392,12 @@ class Run(Generic[T_co]):
         from archytas_nb.provenance import Source, link, program_source
 
         found: list[Source] = [
-            program_source(text, [*ended.assigned_texts.values(), *ended.shown], answer, step)
+            program_source(
+                text,
+                [*ended.assigned_texts.values(), *map(str, ended.computed.values()), *ended.shown],
+                answer,
+                step,
+            )
             for step, text, ended, answer in self._ended_programs(answered.text)
         ]
         given = [self.question]

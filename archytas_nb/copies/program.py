@@ -336,7 +336,8 @@ class Program:
         try:
             for manager in helpers.Gcf.get_all_fig_managers():
                 file = io.BytesIO()
-                manager.canvas.figure.savefig(file, format="png")
+                # As a notebook draws it: labels may be outside of the figure.
+                manager.canvas.figure.savefig(file, format="png", bbox_inches="tight")
                 self._shown.append(file.getvalue())
             helpers.Gcf.destroy_all()
         except BaseException as error:  # noqa: BLE001 - a figure may fail when it is drawn

@@ -25,7 +25,7 @@ from typing import Any
 
 from archytas_nb.copies.cure import Cure
 from archytas_nb.copies.failures import columns_of, is_table, plain
-from archytas_nb.copies.texts import Reading, reading_of
+from archytas_nb.copies.texts import Reading, is_text, reading_of
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.parse import parsed
 from archytas_nb.syntax.program import PROGRAM_ANSWER, calls
@@ -355,13 +355,18 @@ def _ordered_places(call: ast.Call, function: ast.Attribute, variables: Variable
     """The columns of variables that a call puts in order, as Python."""
     owner = function.value
     value = value_of(owner, variables)
-    if not is_table(value):
-        if _is_place(owner) and hasattr(value, "iloc"):
-            yield ast.unparse(owner)
-        return
-    if isinstance(owner, ast.Name):
+    root = _root(owner)
+    whole = variables.get(root)
+    if is_table(value):
         named = {each.value for each in ast.walk(call) if isinstance(each, ast.Constant)}
-        yield from (f"{owner.id}[{each!r}]" for each in columns_of(value) if each in named)
+        columns = [each for each in columns_of(value) if each in named]
+    else:  # a column, rows of one, or one in groups
+        column = getattr(value, "obj", value)
+        columns = [column.name] if is_text(column) else []
+    if is_table(whole):
+        yield from (f"{root}[{each!r}]" for each in columns if each in columns_of(whole))
+    elif _is_place(owner) and hasattr(value, "iloc"):
+        yield ast.unparse(owner)
 
 
 def _is_place(node: ast.expr) -> bool:
@@ -419,6 +424,7 @@ def _is_data(value: Any) -> bool:
 
 
 def _root(node: ast.expr) -> str:
-    while isinstance(node, (ast.Subscript, ast.Attribute)):
-        node = node.value
+    """The variable of which an expression takes parts, also by methods; empty for none."""
+    while isinstance(node, (ast.Subscript, ast.Attribute, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""

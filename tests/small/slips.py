@@ -184,6 +184,13 @@ PROGRAMS: dict[str, Callable[[str, Columns], str]] = {
     "skewness": lambda t, c: f"found = stats.skew({t}[{c.number!r}])\nanswer(f'{{found:.3f}}')",
     "largest amount": lambda t, c: f"{_read(t, c)}\nfound = amounts.max()\nanswer(f'{{found:.2f}}')",
     "total amount": lambda t, c: f"{_read(t, c)}\nfound = amounts.sum()\nanswer(f'{{found:.2f}}')",
+    "largest amount of a kind": lambda t, c: (
+        f"{_read(t, c)}\nfound = amounts[{t}[{c.kind!r}] == {c.value!r}].max()\nanswer(f'{{found:.2f}}')"
+    ),
+    "largest total of a kind": lambda t, c: (
+        f"{_read(t, c)}\nfound = amounts.groupby({t}[{c.kind!r}], observed=True).sum().max()\n"
+        "answer(f'{found:.2f}')"
+    ),
     "mean amount": lambda t, c: f"{_read(t, c)}\nfound = amounts.mean()\nanswer(f'{{found:.2f}}')",
     "dear ones": lambda t, c: f"{_read(t, c)}\nfound = (amounts > 1000).sum()\nanswer(int(found))",
     "kind of the dearest": lambda t, c: (
