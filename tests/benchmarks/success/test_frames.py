@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from archytas_nb.testing import ScriptedModel
-from benchmarks.success import frames, frames_own
+from benchmarks.success import frames, frames_own, frames_scripted
 
 
 class Small(ScriptedModel):
@@ -83,3 +83,11 @@ def test_our_own_questions_have_answers_and_two_halves() -> None:
     assert [len(each) for each in halves] == [30, 30]
     assert {each.level for each in halves[1]} == {"en", "de", "fr", "es"}
     assert all(each.is_right(each.label) for half in halves for each in half)
+
+
+@pytest.mark.parametrize("way", frames_scripted.WAYS)
+def test_nothing_is_lost_between_a_right_program_and_its_answer(way: str) -> None:
+    written = frames_scripted.programs()
+    for asked in [*frames_own.questions("choose"), *frames_own.questions("blind")][::7]:
+        is_right, answer = frames_scripted.asked_in(way, asked, written[asked.question])
+        assert is_right, (asked.question, answer)
