@@ -1,4 +1,4 @@
-"""The command line: ``python -m archytas_nb enable | disable | doctor | clean | mcp``."""
+"""The command line: ``python -m archytas_nb COMMAND``."""
 
 from __future__ import annotations
 
@@ -29,6 +29,21 @@ from archytas_nb.version import __version__
 from archytas_nb.words import count, did_you_mean
 
 STARTUP_FILE = "50-archytas_nb.py"
+COMMANDS = {
+    "enable": "load the extension whenever IPython or a Python kernel starts: writes "
+    f"`{STARTUP_FILE}` into the profile's `startup` directory",
+    "disable": "undo `enable`; running kernels keep the extension",
+    "doctor": "report versions, configuration, environment, misspelled settings and variables, how "
+    "copies are locked, the model that the next question would use and why, and refusals of "
+    "endpoints; secrets are hidden",
+    "clean": "remove all that the package keeps outside of your folders: the assembled weights, "
+    "the logs of the embedded model, the note of a crash, the list of allowed servers and the "
+    "refusals of endpoints; packages installed by pip stay",
+    "mcp": "serve a notebook that runs `%agent_mcp serve` over stdin and stdout",
+    "acp": "act as the agent of a chat, for a notebook that runs `%agent_chat on`, over stdin and "
+    "stdout",
+}
+"""The commands, with their help; `docs/command-line.md` has the same texts."""
 STARTUP_TEXT = """\
 # Written by `python -m archytas_nb enable`; `python -m archytas_nb disable` removes it.
 try:
@@ -53,7 +68,7 @@ _TRIAL = AskModel(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 1 if something must be done first."""
-    args = _parser().parse_args(argv)
+    args = parser_of_commands().parse_args(argv)
     if args.command == "mcp":
         return serve(args.notebook, only_token=args.token)
     if args.command == "acp":
@@ -80,46 +95,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if succeeded else 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_of_commands() -> argparse.ArgumentParser:
     """The commands and their options."""
     parser = argparse.ArgumentParser(
         "python -m archytas_nb", description="Turn notebook functions into tools for an agent."
     )
     parser.add_argument("--version", action="version", version=f"archytas_nb {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, text in (
-        ("enable", "load the extension whenever IPython or a Python kernel starts"),
-        ("disable", "undo enable"),
-        ("doctor", "report versions, configuration and the available model; secrets are hidden"),
-        ("clean", "remove this package's assembled weights, logs and state; pip packages stay"),
-        ("mcp", "serve a notebook that runs %%agent_mcp serve over stdin and stdout"),
-        ("acp", "talk to a notebook that runs %%agent_chat on, for a chat, over stdin and stdout"),
-    ):
-        added = commands.add_parser(name, help=text, description=text)
+    for name, text in COMMANDS.items():
+        # argparse formats the first text, but not the second.
+        added = commands.add_parser(name, help=text.replace("%", "%%"), description=text)
         if name == "mcp":
             added.add_argument(
-                "--notebook", default="", help="the end of its path, if several are served"
-            )
+                "--notebook", default="", metavar="TEXT",
+                help="the end of the notebook's path, if several are served",
+            )  # fmt: skip
             added.add_argument(
                 "--token", action="store_true",
                 help="only print the token that programs send to the served notebook",
             )  # fmt: skip
         elif name == "clean":
             added.add_argument(
-                "--dry-run", action="store_true", help="only show what would be removed"
+                "--dry-run", action="store_true", help="only list what would be removed"
             )
         elif name != "acp":
             added.add_argument(
-                "--profile", default="default", help="the IPython profile (default: %(default)s)"
-            )
+                "--profile", default="default", metavar="NAME",
+                help="the IPython profile (default: `%(default)s`)",
+            )  # fmt: skip
         if name == "doctor":
             added.add_argument(
                 "--try", action="store_true", dest="try_it",
-                help="ask the model one short question and report how long the reply took",
+                help="ask the model one short question, and report the time of the reply",
             )  # fmt: skip
             added.add_argument(
                 "--forget", action="store_true",
-                help="forget what endpoints refused, so that the next question tries it again",
+                help="forget what endpoints refused, so that the next question tries everything "
+                "again",
             )  # fmt: skip
     return parser
 

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from archytas_nb.command import main
+from archytas_nb.command import COMMANDS, main
 from archytas_nb.models.embedded.process import Engine
 from archytas_nb.models.embedded.weights import EMBEDDED
 from tests.live_kernel import NO_ENDPOINT, live_kernel
@@ -254,3 +255,20 @@ def test_an_unknown_command_lists_the_commands(tmp_path: Path) -> None:
     status, text = run_process(tmp_path, "heal")
     assert status == 2
     assert all(name in text for name in ("enable", "disable", "doctor", "clean"))
+
+
+def test_the_sample_on_the_page_has_the_items_of_a_report(tmp_path: Path) -> None:
+    page = Path(__file__).parents[1].joinpath("docs", "command-line.md").read_text("utf-8")
+    variables = {"OPENAI_API_KEY": "", "ARCHYTAS_NB_MODLE": "x"}
+    with Server() as server:
+        _, text = run(tmp_path, "doctor", OPENAI_BASE_URL=server.url, **variables)
+    items = re.findall(r"^(\w+) {2,}\S", text, re.MULTILINE)
+    assert "model" in items
+    assert re.findall(r"^    (\w+) {2,}\S", page, re.MULTILINE) == items
+
+
+def test_the_help_of_a_command_names_magics_as_they_are_written(tmp_path: Path) -> None:
+    for command in COMMANDS:
+        status, text = run_process(tmp_path, command, "--help")
+        assert status == 0
+        assert "%%" not in text

@@ -1,17 +1,20 @@
 """``docs/reference.md``: the magics, their options and the settings, as the code itself describes them.
 
-``python -m tests.docs.reference`` writes the page.
+``python -m tests.docs.reference`` writes the page again, and the two tables of ``docs/command-line.md``, which follow
+``<!-- commands -->`` and ``<!-- command options -->``.
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from archytas_nb import template
+from archytas_nb.command import COMMANDS, parser_of_commands
 from archytas_nb.magics.agent import ArchytasNB
 from archytas_nb.magics.chat import ChatMagics
 from archytas_nb.magics.conversation import ConversationMagics
@@ -22,6 +25,7 @@ from archytas_nb.magics.tool import ToolMagics
 from archytas_nb.settings import SETTINGS, Choice
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference.md"
+COMMAND_LINE = PAGE.with_name("command-line.md")
 CLASSES = (ArchytasNB, ToolMagics, ConversationMagics, McpMagics, ChatMagics)
 
 
@@ -113,5 +117,41 @@ def _fenced(text: str) -> str:
     return "\n\n".join(parts)
 
 
+def commands() -> str:
+    """The table of the commands of ``python -m archytas_nb``."""
+    rows = [f"| `{name}` | {text} |" for name, text in COMMANDS.items()]
+    return "\n".join(["| command | |", "|---|---|", *rows])
+
+
+def command_options() -> str:
+    """The table of their options, each with the commands that have it."""
+    [choice] = [each for each in parser_of_commands()._actions if each.dest == "command"]
+    assert isinstance(choice.choices, dict)
+    having: dict[str, list[str]] = {}
+    texts: dict[str, str] = {}
+    for name, parser in choice.choices.items():
+        for action in parser._actions:
+            value = "" if action.nargs == 0 else f" {_value(action)}"
+            option = f"{action.option_strings[-1]}{value}"
+            having.setdefault(option, []).append(name)
+            texts[option] = help_of(action)
+    rows = []
+    for option, names in sorted(having.items(), key=lambda each: len(each[1]) == len(COMMANDS)):
+        of = ", ".join(f"`{name}`" for name in names)
+        if len(names) == len(COMMANDS):
+            of = "all"
+        rows.append(f"| `{option}` | {of} | {texts[option]} |")
+    return "\n".join(["| option | of | |", "|---|---|---|", *rows])
+
+
+def command_line(text: str) -> str:
+    """The page of the command line with its generated parts."""
+    for mark, table in (("commands", commands()), ("command options", command_options())):
+        pattern = rf"(<!-- {mark} -->\n).*?(?=\n\n)"
+        text = re.sub(pattern, lambda found, table=table: found[1] + table, text, flags=re.DOTALL)
+    return text
+
+
 if __name__ == "__main__":
+    COMMAND_LINE.write_text(command_line(COMMAND_LINE.read_text("utf-8")), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

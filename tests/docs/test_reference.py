@@ -6,13 +6,21 @@ import argparse
 
 from archytas_nb.magics.line import parser_of
 from archytas_nb.magics.settings import SettingTraits
-from tests.docs.reference import PAGE, help_of, is_shown, magics, page
+from tests.docs.reference import (
+    COMMAND_LINE, PAGE, command_line, help_of, is_shown, magics, page,
+)  # fmt: skip
 
 
 def test_the_reference_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), (
         "out of date: run `python -m tests.docs.reference`"
     )
+
+
+def test_the_tables_of_the_command_line_are_up_to_date() -> None:
+    text = COMMAND_LINE.read_text(encoding="utf-8")
+    assert text == command_line(text), "out of date: run `python -m tests.docs.reference`"
+    assert text.count("\n| `") > 10
 
 
 def test_every_option_and_every_setting_stands_in_it() -> None:
