@@ -116,7 +116,7 @@ class Cassette:
         else:
             self.tape.follow(entries)
             if self._file.warning:
-                warnings.warn(f"{self._file.warning}: {self.rerun}", stacklevel=4)
+                warnings.warn(f"{self._file.warning}. To record it: {self.rerun}", stacklevel=4)
 
     def start_question(self, origin: str, execution: str = "") -> None:
         """Give a cell that is run again the same exchanges again, once per execution."""

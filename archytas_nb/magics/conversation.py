@@ -331,7 +331,8 @@ class ConversationMagics(Magics):
                 raise UsageError("no cassette is in use; set one with %agent_cassette PATH")
             if not _may_prune(cassette):
                 return TextResult("nothing was removed")
-            cassette.prune()
+            if not cassette.prune():
+                return TextResult("nothing to remove: this kernel has used every recording")
         elif args.path or args.mode:
             return None
         return cassette_state(cassette)

@@ -64,6 +64,8 @@ _MUCH = 0.5
 
 
 def _cost_notes(paid: Costs, run: Run | None) -> Iterator[str]:
+    from importlib.util import find_spec
+
     from archytas_nb import extras
 
     if not paid.kernel:
@@ -81,8 +83,9 @@ def _cost_notes(paid: Costs, run: Run | None) -> Iterator[str]:
             "%agent --new QUESTION begins without them."
         )
     if any(each.usage.requests and each.usd is None for each in paid.kernel):
-        command = extras.install("prices")
-        yield f"The price of the model is not known. For known prices:\n  {command}"
+        yield "The price of the model is not known."
+        if find_spec("genai_prices") is None:
+            yield f"For more prices:\n  {extras.install('prices')}"
 
 
 def _earlier_share(run: Run | None) -> float:

@@ -26,9 +26,9 @@ _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}
 _CLIENT_OPTIONS = frozenset({
     "default_headers", "extra_headers", "default_query", "extra_query", "extra_body", "http_client",
     "organization", "project", "api_version", "azure_endpoint", "azure_deployment", "api_base",
-    "azure_ad_token", "verify", "proxies", "messages", "tools", "system",
+    "azure_ad_token", "verify", "proxies", "messages", "tools", "system", "request",
 })  # fmt: skip
-"""Options of other clients, and fields that are set by us: they cannot be request fields."""
+"""Options of other clients, fields that are set by us, and the setting of all fields."""
 
 
 def checked_fields(fields: Mapping[str, Json]) -> dict[str, Json]:
@@ -40,6 +40,8 @@ def checked_fields(fields: Mapping[str, Json]) -> dict[str, Json]:
     for name, value in fields.items():
         if name in _CLIENT_OPTIONS:
             options = "headers={…}, query={…}, base_url=, or HTTPS_PROXY and SSL_CERT_FILE"
+            if name == "request":
+                options = "an argument for each field, such as temperature=0"
             if name in ("messages", "tools", "system"):
                 options = "instructions= and tools= of the agent"
             raise ConfigurationError(f"{name!r} is not a request field; use {options}")

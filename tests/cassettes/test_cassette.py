@@ -284,7 +284,7 @@ def test_warns_about_a_line_that_was_cut_off(tmp_path: Path) -> None:
     whole = path.read_bytes()
     cassette.add(ask("two"), ModelReply("2"))
     path.write_bytes(path.read_bytes()[:-25])
-    with pytest.warns(UserWarning, match="is incomplete"):
+    with pytest.warns(UserWarning, match=r"is incomplete and was ignored\. To record it: "):
         read = Cassette(path, "auto")
     assert read.find(ask("one")) is not None
     assert read.find(ask("two")) is None

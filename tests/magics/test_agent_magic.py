@@ -366,10 +366,12 @@ def test_reports_are_the_value_of_their_cell(asked: Kernel) -> None:
     with Server(CALL, ANSWER) as server:
         use(asked, server)
         asked.run("%agent How many?")
+        assert asked.run("%agent_history").result.endswith("\nThe price of the model is not known.")
+        asked.run("import sys; sys.modules['genai_prices'] = None  # not installed")
         history = asked.run("%agent_history")
         assert "There are 124 Gentoo penguins." in history.result
         assert "<table" in history.of("execute_result")[0]["data"]["text/html"]
-        *lines, unknown, command = history.result.splitlines()
+        *lines, unknown, _, command = history.result.splitlines()
         [cost] = [line for line in lines if line.startswith("last question: ")]
         assert cost.startswith("last question: 2 requests, 200 tokens in (120 cached), 20 out, ")
         assert cost.endswith("USD unknown")

@@ -210,6 +210,17 @@ def test_a_person_who_is_there_sees_what_would_be_dropped_and_decides(
     assert ("nothing was removed" in said) == (answer == "n")
 
 
+def test_nothing_is_removed_if_this_kernel_has_used_all(
+    shell: InteractiveShell, recorded: Path
+) -> None:
+    use(shell, str(recorded))
+    for question in "abc":
+        find(question)
+    use(shell, str(recorded))
+    assert "this kernel has used every recording" in repr(use(shell, "--prune"))
+    assert questions(recorded) == ["a", "b", "c"]
+
+
 def test_a_line_that_makes_no_sense_is_refused_in_one_line(shell: InteractiveShell) -> None:
     for line, said in [
         ("--mode auto", "specify the cassette"),

@@ -382,6 +382,11 @@ def test_rejects_an_option_of_another_client() -> None:
                 OpenAIModel("m", HERE, **{name: value})
 
 
+def test_fields_in_one_argument_are_refused_with_the_way_to_write_them() -> None:
+    with pytest.raises(ConfigurationError, match="such as temperature=0"):
+        OpenAIModel("m", HERE, request={"temperature": 0})
+
+
 KEY = "sk-do-not-log-0123456789"
 ASK = AskModel(1, ({"role": "user", "content": "the secret of the abbey"},))
 
