@@ -7,7 +7,13 @@ import argparse
 from archytas_nb.magics.line import parser_of
 from archytas_nb.magics.settings import SettingTraits
 from tests.docs.reference import (
-    COMMAND_LINE, PAGE, command_line, help_of, is_shown, magics, page,
+    COMMAND_LINE,
+    PAGE,
+    command_line,
+    help_of,
+    is_shown,
+    magics,
+    page,
 )  # fmt: skip
 
 
