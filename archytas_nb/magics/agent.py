@@ -784,7 +784,20 @@ class ArchytasNB(SettingTraits, Magics):
                     f"no variable {name!r} holds a model, and {error}"
                 ) from None
             self._models[choice] = model
+        if effort not in (None, "auto"):
+            _check_effort(self._models[choice])
         return self._models[choice]
+
+
+def _check_effort(model: Any) -> None:
+    """Raise UsageError for the embedded model, for which a level of effort would do nothing."""
+    from archytas_nb.models.embedded.model import EmbeddedModel
+
+    if isinstance(model, EmbeddedModel):
+        raise UsageError(
+            "--effort is not for the embedded model, which has no levels; leave it out, or name "
+            "another model with --model"
+        )
 
 
 def _show_no_prompt(shell: Any, run: Run, mode: Mode) -> None:

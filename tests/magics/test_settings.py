@@ -149,6 +149,8 @@ def test_the_api_and_the_effort_are_settings_and_the_effort_an_option(
     shell.user_ns["held"] = OpenAIModel("tiny-1", server.url)
     with pytest.raises(UsageError, match="effort='low'"):
         shell.run_line_magic("agent", "--model held --effort low Well?")
+    with pytest.raises(UsageError, match="not for the embedded model"):
+        shell.run_line_magic("agent", "--model local --effort low Well?")
 
 
 def test_a_prefix_of_the_models_name_works_in_a_line_and_in_the_configuration(
