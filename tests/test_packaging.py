@@ -10,6 +10,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from archytas_nb.version import __version__
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -30,6 +32,16 @@ def test_the_wheel_is_tested_with_every_declared_lower_bound() -> None:
     assert {name: numbers(version) for name, version in tried.items()} == {
         name: numbers(version) for name, version in promised.items()
     }
+
+
+def test_the_page_of_versions_has_the_declared_lower_bounds_and_the_version() -> None:
+    page = " ".join((ROOT / "docs" / "versions.md").read_text(encoding="utf-8").split())
+    bounds = dict(line.partition(";")[0].split(">=") for line in PROJECT["dependencies"])
+    bounds["Python"] = PROJECT["requires-python"].removeprefix(">=")
+    named = re.findall(r"(\w+) ([\d.]+\d) and later", page.partition("All tests run")[0])
+    assert len(named) > 3
+    assert {name: bounds.get(name.lower(), bounds.get(name)) for name, _ in named} == dict(named)
+    assert f"This is version {__version__}," in page
 
 
 def imported(file: Path) -> set[str]:
