@@ -176,6 +176,8 @@ class FunctionCalling(Wire):
             reply = {"role": "assistant", "content": step.written or None, "tool_calls": calls}
             told = {"role": "tool", "tool_call_id": step.rejected.id, "content": step.correction}
             return [reply, told]
+        if not calls:  # of a program of another protocol, only its calls are sent
+            return []
         reply = {"role": "assistant", "content": step.thought or None, "tool_calls": calls}
         outcomes = [
             {"role": "tool", "tool_call_id": outcome.call_id, "content": outcome.text}

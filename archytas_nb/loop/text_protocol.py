@@ -186,6 +186,8 @@ class TextProtocol(Wire):
                 written = _action("", step.rejected.name, step.rejected.input)
             reply = {"role": "assistant", "content": written}
             return [reply, {"role": "user", "content": step.correction}]
+        if not step.calls:  # of a program of another protocol, only its calls are sent
+            return []
         actions: list[str] = []
         outcomes: list[str] = []
         images: list[str] = []

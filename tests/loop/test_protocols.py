@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -42,15 +43,20 @@ def exchanges(draw: Any) -> list[Exchange]:
     for question in range(draw(st.integers(1, 3))):
         steps = []
         for n in range(draw(st.integers(0, 3))):
-            if draw(st.booleans()):
+            kind = draw(st.sampled_from(["wrong", "calls", "program"]))
+            if kind == "wrong":
                 steps.append(StepRecord(thought=draw(plain).strip(), correction="That was wrong."))
                 continue
             calls = tuple(
                 ToolCall(f"q{question}s{n}c{c}", draw(plain), draw(inputs))
-                for c in range(draw(st.integers(1, 3)))
+                for c in range(draw(st.integers(0 if kind == "program" else 1, 3)))
             )
             outcomes = tuple(CallOutcome(draw(statuses), "said", call_id=call.id) for call in calls)
-            steps.append(StepRecord(draw(plain).strip(), calls, outcomes))
+            step = StepRecord(draw(plain).strip(), calls, outcomes)
+            if kind == "program":  # the last one of a run may make no call
+                left_out = draw(st.booleans())
+                step = replace(step, program="show(3)", report="shown: 3", is_left_out=left_out)
+            steps.append(step)
         ending = draw(
             st.sampled_from(
                 [
