@@ -370,7 +370,7 @@ class Engine:
 
     def _flush(self) -> None:
         """Move the printed text to the output, one text for each line."""
-        lines = self._printed.splitlines()
+        lines = self.around.handles.in_words(self._printed).splitlines()
         self._printed = ""
         most = _MAX_SHOWN - len(self._shown)
         self._shown += [truncate_line(each, _MAX_LINE) for each in lines][:most]

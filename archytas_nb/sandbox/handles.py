@@ -13,7 +13,9 @@ from pydantic_monty import ClassInstance, ClassType, MontyClassProxy
 from archytas_nb.loop.events import VAR, Json
 from archytas_nb.namespace import contained
 from archytas_nb.tools.data import is_data, shape_of
+from archytas_nb.tools.render import is_lazy, render
 from archytas_nb.tools.tables import table_of
+from archytas_nb.tools.texts import safe_repr
 from archytas_nb.tools.variables import name_of
 
 
@@ -78,6 +80,28 @@ class Handles:
         """How a call names an object."""
         return {VAR: self.name(value)}
 
+    def in_words(self, text: str) -> str:
+        """A text of a program, with the texts of the objects in place of those of their handles.
+
+        A program that formats or prints an object has the text of its handle, which tells nobody
+        anything.
+        """
+        parts: list[str] = []
+        at = 0
+        for found in _HANDLE.finditer(text):
+            value = self._by_id.get(uuid.UUID(found["key"]), _NOTHING)
+            start = found.start() - len(type(value).__name__)
+            if value is _NOTHING or start < at:
+                continue
+            end = _end_of(text, found.end())
+            if end is None:
+                break
+            # A generator would be read, and its items would be gone.
+            words = safe_repr(value) if is_lazy(value) else render(value).text
+            parts += [text[at:start], words]
+            at = end
+        return "".join([*parts, text[at:]])
+
     def copy(self, namespace: Mapping[str, Any] | None = None) -> Handles:
         """A table with the same handles, to go back to; with other variables if they are given."""
         other = Handles(self._namespace)
@@ -88,6 +112,21 @@ class Handles:
         other._ids = dict(self._ids)
         other._types = dict(self._types)
         return other
+
+
+_NOTHING = object()  # in place of an object that no handle has
+_HANDLE = re.compile(r"\(_handle='(?P<key>[0-9a-f]{32})'")
+_TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[()]", re.DOTALL)
+
+
+def _end_of(text: str, at: int) -> int | None:
+    """The place after the parenthesis that closes the one before `at`; None if it is cut off."""
+    depth = 1
+    for found in _TOKEN.finditer(text, at):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if not depth:
+            return found.end()
+    return None
 
 
 def _facts_of(value: Any) -> dict[str, Any]:

@@ -277,6 +277,8 @@ def from_sandbox(value: Any, handles: Handles) -> Any:
     if handles.holds(value):
         return value
     kind = type(value)
+    if kind is str:
+        return handles.in_words(value)
     if kind is MontyClassProxy:
         try:
             return handles.object_of(value)

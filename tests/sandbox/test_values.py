@@ -34,6 +34,8 @@ from archytas_nb.sandbox.inputs import as_input, call_of
 from archytas_nb.sandbox.short import MAX_SHORT, short
 from archytas_nb.sandbox.snapshots import exception_text
 from archytas_nb.sandbox.values import MAX_ITEMS, from_sandbox, to_sandbox
+from archytas_nb.tools.render import is_lazy, render
+from archytas_nb.tools.texts import safe_repr
 from archytas_nb.tools.tool import Tool
 from tests.sandbox.direct import pool
 
@@ -188,6 +190,28 @@ def test_any_other_value_is_a_handle_for_the_same_object(pool: Monty, value: Any
     assert crossed(pool, {"a": (value,)})["a"][0] is value
     with pytest.raises(MontyError):
         crossed(pool, value, "value + 1")
+
+
+@pytest.mark.parametrize("value", HANDLES, ids=lambda each: type(each).__name__)
+def test_in_a_text_of_a_program_an_object_has_its_own_text(pool: Monty, value: Any) -> None:
+    text = safe_repr(value) if is_lazy(value) else render(value).text
+    assert crossed(pool, value, "f'a {value} and {value!r}.'") == f"a {text} and {text}."
+    assert crossed(pool, [value, 1], "str(value[0])") == text
+    assert crossed(pool, value, "'no {value}'") == "no {value}"
+
+
+@given(st.lists(st.text("a'\"\\\\() ,\n", max_size=6), min_size=1, max_size=3, unique=True))
+@settings(deadline=None, max_examples=25)
+def test_names_of_columns_do_not_end_the_text_of_a_handle(pool: Monty, names: list[str]) -> None:
+    frame = pd.DataFrame([[1] * len(names)], columns=names)
+    assert crossed(pool, frame, "f'<{value}>'") == f"<{render(frame).text}>"
+
+
+@given(st.text("a(_handle='0\"\\\\)", max_size=80))
+def test_any_other_text_of_a_program_stays(text: str) -> None:
+    handles = Handles()
+    handles.wrapped(pd.DataFrame())
+    assert handles.in_words(text) == text
 
 
 def test_an_object_that_raises_at_every_touch_is_a_handle(pool: Monty) -> None:
