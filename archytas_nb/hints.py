@@ -27,7 +27,7 @@ WORDS = {
     "instructions": (
         "system system_message prompt preamble persona role goal backstory prompt_template"
     ),
-    "tools": "functions function toolkit plugins toolbox tool_names",
+    "tools": "functions function toolkit toolkits toolset toolsets plugins toolbox tool_names",
     "model": "llm llm_config client model_name model_id engine",
     "max_steps": "max_iterations max_turns max_iter max_rounds recursion_limit usage_limits",
     "max_seconds": "max_execution_time max_time time_limit timeout",
@@ -85,8 +85,9 @@ _OF_AGENT = {
         "name title description agent_id agent_name"
     ),
     "iterate over agent.stream(…) or agent.astream(…)": "stream streaming callbacks",
-    'write model=nb.OpenAIModel("…", {name}=…)': (
-        "temperature top_p seed stop api_key base_url extra_body model_settings model_kwargs"
+    'write model=nb.OpenAIModel("…", {name}=…)': ("temperature top_p seed stop api_key base_url"),
+    'write each of its fields, as in model=nb.OpenAIModel("…", temperature=0)': (
+        "model_settings model_kwargs extra_body"
     ),
 }
 _OF_TOOL = {
@@ -132,6 +133,8 @@ def _is_name_of(name: str, known: str) -> bool:
 def _is_misspelled(name: str, known: str) -> bool:
     """Whether each word is misspelled: names with other words of similar letters are others."""
     words, others = _words(name), _words(known)
+    if abs(len(name) - len(known)) > 1:
+        return False
     if len(words) != len(others):
         return nearest(name, [known], _VERY_CLOSE) is not None
     pairs = zip(words, others, strict=True)
@@ -263,12 +266,19 @@ def _all(known: Iterable[str]) -> str:
     return f"it has {', '.join(known)}"
 
 
+def remark(name: str, owner: str) -> str:
+    """What to do in place of a name that has no counterpart; empty if nothing is known of it."""
+    for text, names in REMARKS.get(owner, {}).items():
+        if name in names.split():
+            return text.replace("{name}", name)
+    return ""
+
+
 def argument_hint(name: str, known: Iterable[str], owner: str) -> str:
     """What to write in place of an argument, as the end of a message."""
     known = [*known]
-    for text, names in REMARKS.get(owner, {}).items():
-        if name in names.split():
-            return f"; {text.replace('{name}', name)}"
+    if remarked := remark(name, owner):
+        return f"; {remarked}"
 
     def written(found: Sequence[str]) -> str:
         shown = " or ".join(f"{each}=…" for each in found[:3])
@@ -323,11 +333,16 @@ def _attribute_hint(owner: Any, name: str) -> str:
 
     found = (
         written(same_as(name, known))
+        or remark(name, home)
         or _elsewhere(name, home, _is_name_of, as_argument=False)
         or written(extended(name, known, cls))
         or _elsewhere(name, home, _ends_with, as_argument=False)
     )
     return f"; {found or _all(known)}"
+
+
+def _of_agent(names: Sequence[str]) -> list[str]:
+    return [f"nb.Agent(…).{form(_public('Agent'), each)}" for each in names[:1]]
 
 
 def unknown_name(module: str, name: str, known: Iterable[str]) -> AttributeError | ImportError:
@@ -336,18 +351,20 @@ def unknown_name(module: str, name: str, known: Iterable[str]) -> AttributeError
     In ``from archytas_nb import …``, Python replaces an AttributeError with an error of its own,
     without the suggestion; so there it is an ImportError.
     """
-    if name.startswith("__"):
+    frame = _callers_frame()
+    # An import of a module of the package first looks whether it is there, which must be fast.
+    is_look = frame.f_globals.get("__name__") == importlib.__name__ + "._bootstrap"
+    if name.startswith("__") or is_look or _is_ours(frame):
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     known = [each for each in known if not each.startswith("_")]
     agent = _public("Agent")
     found = same_as(name, known)
-    of_agent = [each for each in attributes(agent) if _is_name_of(name, each)]
-    if not found and of_agent:
-        found = [f"nb.Agent(…).{form(agent, of_agent[0])}"]
-    found = found or extended(name, known)
+    own = attributes(agent)
+    found = found or _of_agent([each for each in own if _is_name_of(name, each)])
+    found = found or extended(name, known) or _of_agent(extended(name, own, agent))
     found = [each for each in found if name.endswith(each)] or found  # ``tool``, and not ``Tool``
     hint = f"use {' or '.join(found[:3])}" if found else _all(known)
-    if _instruction(_callers_frame()) == "IMPORT_FROM":
+    if _instruction(frame) == "IMPORT_FROM":
         return ImportError(f"cannot import name {name!r} from {module!r}; {hint}", name=name)
     return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}")
 

@@ -58,7 +58,7 @@ def test_rejects_an_invalid_argument_and_names_what_is_expected(
 
 
 def test_the_limit_of_tokens_is_named_by_what_it_limits() -> None:
-    with pytest.raises(TypeError, match="max_reply_tokens=… for one reply, max_total_tokens=…"):
+    with pytest.raises(TypeError, match="write max_total_tokens=… or max_reply_tokens=…"):
         made(max_tokens=5)
 
 

@@ -227,7 +227,7 @@ def test_raises_the_same_errors_as_run() -> None:
     async def main() -> None:
         with pytest.raises(nb.TaskFailed, match="no fruit"):
             await scripted(("fail_task", "no fruit")).arun("How many?")
-        with pytest.raises(TypeError, match="did you mean 'max_steps'"):
+        with pytest.raises(TypeError, match="write max_steps=…"):
             await scripted().arun("How many?", max_step=3)  # type: ignore[call-overload]
         with pytest.raises(ValueError, match="empty"):
             scripted().astream(" ")

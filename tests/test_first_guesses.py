@@ -145,7 +145,7 @@ HINTS: dict[str, tuple[str, str]] = {
     "agent.run('How many?', response_model=int)": ("TypeError", "output_type="),
     "agent.run('How many?', message_history=[])": ("TypeError", "agent.messages"),
     "agent.run('How many?', stream=True)": ("TypeError", "stream"),
-    "agent.run('How many?', instructions='Be brief.')": ("TypeError", "Agent("),
+    "agent.run('How many?', context='none')": ("TypeError", "write context=… in Agent("),
     "agent.run('How many?', max_steps=0)": ("ValueError", "max_steps"),
     "agent.run('How many?', tools='count')": ("ValueError", "functions"),
     **{

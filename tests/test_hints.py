@@ -7,6 +7,7 @@ import importlib
 import inspect
 import keyword
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -266,3 +267,15 @@ def test_an_error_of_the_function_itself_is_left_as_it_is() -> None:
         Thing().method()
     with pytest.raises(TypeError, match="missing 1 required"):
         hints.hinted_function(fails)()
+
+
+def test_the_import_of_a_module_of_the_package_searches_no_hint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def searched(name: str) -> type:
+        raise AssertionError(name)
+
+    monkeypatch.setattr(hints, "_public", searched)
+    monkeypatch.delitem(sys.modules, "archytas_nb.version")
+    monkeypatch.delattr(nb, "version", raising=False)
+    exec("from archytas_nb import version")

@@ -6,11 +6,13 @@ Loading the extension must be fast, so the modules of a magic are imported on fi
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
 _SILENT = logging.NullHandler()
 """Without it, Python prints our warnings below the cell if logging is not configured."""
+_UNKNOWN_MAGIC = re.compile(r"magic function `%+agent_(\w+)` not found")
 
 
 def register(shell: Any) -> None:
@@ -53,7 +55,17 @@ def register(shell: Any) -> None:
     except UsageError:
         unregister(shell)
         raise
+    shell.events.register("post_run_cell", _note_unknown_magic)
     _note_misread_question(shell, keep_question_marks)
+
+
+def _note_unknown_magic(result: Any) -> None:
+    """Say below IPython's error what an unknown magic with a name like ours may mean."""
+    found = _UNKNOWN_MAGIC.search(str(result.error_in_exec)) if result.error_in_exec else None
+    if found is not None:
+        from archytas_nb.magics.line import instead_of_magic
+
+        print(instead_of_magic(found[1]))  # noqa: T201
 
 
 def _note_misread_question(shell: Any, keeps: Callable[[list[str]], list[str]]) -> None:
@@ -71,6 +83,8 @@ def unregister(shell: Any) -> None:
     """Remove everything that `register` added."""
     from archytas_nb.magics.line import keep_question_marks
 
+    if _note_unknown_magic in shell.events.callbacks["post_run_cell"]:
+        shell.events.unregister("post_run_cell", _note_unknown_magic)
     ours = _ours(shell)
     for each in ours:
         getattr(each, "unload", lambda: None)()

@@ -51,7 +51,7 @@ class ChatMagics(Magics):
     )
     @line_magic
     def agent_chat(self, line: str) -> Any:
-        """Continue the conversation of this notebook in a chat, and the other way round.
+        """Continue the conversation of this notebook in a chat program, such as jupyter-ai's.
 
         A chat that speaks the Agent Client Protocol, such as that of jupyter-ai, starts python -m
         archytas_nb acp, which finds this kernel. What is asked there runs between two cells and is

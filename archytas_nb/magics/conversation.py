@@ -84,7 +84,7 @@ class ConversationMagics(Magics):
         ),
     )
     def agent_undo(self, args: Any) -> Any:
-        """Remove the last question and its answer, and undo its changes of variables.
+        """Remove the last question, and undo what it changed in variables and files.
 
         Changes are undone if they were watched: if the option or setting python is ask or undoable,
         or the setting undo is on. What you changed or used since is kept and listed, and so is what
@@ -170,7 +170,7 @@ class ConversationMagics(Magics):
         ),
     )
     def agent_code(self, args: Any) -> Any:
-        """Write the last question, or planned map, as code that calls your functions.
+        """Write the last question, or map with a program, as code that calls your functions.
 
         No model is asked.
 
@@ -309,10 +309,11 @@ class ConversationMagics(Magics):
         ),
     )
     def agent_cassette(self, args: Any) -> Any:
-        """Use a cassette, from its beginning; without a path, show the state of the current one.
+        """Record the replies of models in a file, and replay them; or show the file that is in use.
 
-        ``%agent_cassette PATH`` replays the replies in PATH and records those that are missing. In
-        a test run (``pytest --agent-replay``), the notebook only replays.
+        Such a file is a cassette. ``%agent_cassette PATH`` replays it from its beginning, and
+        records the replies that are missing; without a path, the state of the current one is shown.
+        In a test run (``pytest --agent-replay``), the notebook only replays.
         """
         from archytas_nb.cassettes.switch import cassette_in_use, insert_cassette
         from archytas_nb.magics.expand import expand

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
+from IPython import get_ipython
 from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import TransformerManager
 from IPython.core.magic import line_magic, no_var_expand
@@ -133,6 +134,9 @@ def print_help(parser: ArgumentParser, sign: str = "%") -> None:
     # Since Python 3.14, a parser colors its help, which here is read in a page.
     parser.color = False  # type: ignore[attr-defined, unused-ignore]
     help_text = parser.format_help().replace("::\n\n  %", f"usage: {sign}", 1).rstrip()
+    if vars(parser).get("prose"):
+        usage, rest = help_text.split("\n\n", 1)
+        help_text = f"{usage} {parser.prose}\n\n{rest}"  # type: ignore[attr-defined]
     print("\n".join([*vars(parser).get("examples", ()), help_text]))  # noqa: T201
 
 
@@ -162,19 +166,20 @@ def words_of(line: str) -> list[str]:
 
 
 def with_options(
-    *options: Any, examples: Sequence[str] = (), are_listed: bool = True
+    *options: Any, examples: Sequence[str] = (), prose: str = "", are_listed: bool = True
 ) -> Callable[[Any], Any]:
     """Give a magic these options, after ``--help``, in the order in which help lists them.
 
     Help begins with the examples. The parser is made by `parser_of` when it is first used, for a
-    line or for ``%agent?``. Options that are not listed are those of another magic, which lists
-    them.
+    line or for ``%agent?``. Its usage ends with the prose that follows the options. Options that
+    are not listed are those of another magic, which lists them.
     """
 
     def decorate(function: Any) -> Any:
         function.options = options
         function.are_listed = are_listed
         function.examples = [*examples, ""] if examples else []
+        function.prose = prose
         function.getdoc = lambda: parser_of(function).format_help()  # IPython's help asks for it
         return function
 
@@ -216,6 +221,7 @@ def parser_of(magic: Any) -> ArgumentParser:
         for decorator in (*reversed(options), HELP, magic_arguments()):
             decorator(function)
         vars(function.parser)["examples"] = getattr(function, "examples", ())
+        vars(function.parser)["prose"] = getattr(function, "prose", "")
         if not getattr(function, "are_listed", True):
             for action in options_of(function.parser).values():
                 if action.dest != "help":
@@ -233,16 +239,70 @@ def summary_of(magic: Any) -> str:
 
 def _unknown(word: str, parser: ArgumentParser, sign: str = "%") -> str:
     """The message about a word that a magic does not know."""
-    from archytas_nb.settings import SETTINGS
-    from archytas_nb.words import did_you_mean
-
     name = word.partition("=")[0]
-    kind = "option" if name.startswith("-") else "argument"
-    setting = name.lstrip("-").replace("-", "_")
-    if kind == "option" and setting in SETTINGS:
-        return f"unknown option {name!r}: it is a setting, %config ArchytasNB.{setting} = …"
-    guess = did_you_mean(name, [flag for flag in options_of(parser) if flag[:2] == "--"])
-    return f"unknown {kind} {name!r}{guess or '.'} See {sign}{parser.prog} --help for the options."
+    if not name.startswith("-"):
+        takes = [each.dest for each in parser._actions if not each.option_strings]  # noqa: SLF001
+        at_most = f"takes only {', '.join(takes)}" if takes else "takes none"
+        return f"unknown argument {name!r}: {sign}{parser.prog} {at_most}; see --help"
+    own = [each for each in options_of(parser) if each.startswith("--") and each != "--help"]
+    found = _instead_of(name.lstrip("-").replace("-", "_"), own)
+    meant = " or ".join(found) or f"it has {', '.join(own)}"
+    return f"unknown option {name!r}; {meant}. See {sign}{parser.prog} --help for the options."
+
+
+def _instead_of(name: str, own: Sequence[str]) -> list[str]:
+    """What the name of an unknown option means: an option, a magic, a setting or an argument.
+
+    Args:
+        name: The name, with underscores.
+        own: The options of the magic; none where a magic is unknown.
+    """
+    from archytas_nb.hints import WORDS, extended, remark, same_as
+    from archytas_nb.settings import SETTINGS
+
+    flags = {_plain(flag): flag for flag in own}
+    of_shell = _of_shell()
+    settings = {each: f"the setting, %config ArchytasNB.{each} = …" for each in SETTINGS}
+    others = {**settings, **of_shell}
+    # An option may have one of the names that other libraries have for something.
+    groups = [[ours, *theirs.split()] for ours, theirs in WORDS.items()]
+    called = [name, *(each for group in groups if name in group for each in group)]
+    for means in (same_as, extended):
+        options = [flags[each] for word in called for each in means(word, flags)]
+        meant = [others[each] for known in (of_shell, settings) for each in means(name, known)]
+        found = list(dict.fromkeys([*options[:1], *meant]))
+        if found:
+            return [f"use {each}" for each in found[: 1 if options else 2]]
+    if not own:
+        options = [each for word in called for each in same_as(word, of_shell)]
+        return [f"use {of_shell[each]}" for each in options[:1]]
+    remarked = remark(name, "Agent")
+    return [remarked] if remarked else []
+
+
+def instead_of_magic(name: str) -> str:
+    """What a magic ``%agent_NAME`` that does not exist may mean, in a sentence."""
+    meant = " or ".join(_instead_of(name, [])) or "%agent alone lists all"
+    return f"%agent_{name} is not a magic; {meant}."
+
+
+def _of_shell() -> dict[str, str]:
+    """The magics ``%agent_…`` and the options of all of ours, by their names."""
+    shell = get_ipython()
+    if shell is None:
+        return {}
+    known = shell.magics_manager.magics["line"]
+    names = [each for each in known if each.startswith("agent_")]
+    found: dict[str, str] = {}
+    for each in ("agent", *names):
+        for flag in options_of(parser_of(known[each])):
+            if flag.startswith("--"):
+                found.setdefault(_plain(flag), f"%{each} {flag}")
+    return {**found, **{each.removeprefix("agent_"): f"%{each}" for each in names}}
+
+
+def _plain(flag: str) -> str:
+    return flag.strip("-").replace("-", "_")
 
 
 def options_of(parser: ArgumentParser) -> dict[str, Action]:
@@ -326,7 +386,9 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
             options.append(name)
             continue
         if not value:
-            raise UsageError(f"the option {name!r} requires a value: {action.metavar}")
+            raise UsageError(
+                f"the option {name!r} requires a value: {action.metavar}. {help_of(action)}"
+            )
         # `--until answer > 3` would end at `answer`, and ask "> 3".
         goes_on = _OPERATOR.match(line, at)
         if goes_on is not None and action.metavar == "EXPR" and line[begin] not in "\"'":
@@ -346,6 +408,11 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
             "of it. (If the question really contains this, put -- before it.)"
         )
     return options, text
+
+
+def help_of(action: Action) -> str:
+    """What an option is for, as argparse formats it."""
+    return (action.help or "") % vars(action)
 
 
 def without_frames(error: E, *, is_shown: bool = False) -> E:

@@ -40,9 +40,11 @@ def overview_of_magics(shell: Any) -> Overview:
                 and (kind == "line" or name not in shell.magics_manager.magics["line"])
             ):
                 rows.append((f"{sign}{name}", summary_of(function)))
-    return Overview(
-        ("magic", "what it does (more: %agent --help, %agent_undo --help, …)"), tuple(rows)
+    notes = (
+        "Ask something: %agent How many rows does df have?",
+        "Options, with examples: %agent --help. Models: %agent --models. Each magic has --help.",
     )
+    return Overview(("magic", "what it does"), tuple(rows), notes=notes)
 
 
 class Overview(NamedTuple):

@@ -37,6 +37,8 @@ def requests_table() -> Overview:
                 learned,
             )
         )
+    if not rows:
+        return Overview(head, (), _NOTHING)
     total = sum(each.size for each in sent.requests)
     addresses = ", ".join(dict.fromkeys(each.address for each in sent.requests))
     sums = [f"{count(len(rows), 'request')}, {total:,} bytes, to {addresses}"]

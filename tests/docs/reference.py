@@ -18,7 +18,7 @@ from archytas_nb.command import COMMANDS, parser_of_commands
 from archytas_nb.magics.agent import ArchytasNB
 from archytas_nb.magics.chat import ChatMagics
 from archytas_nb.magics.conversation import ConversationMagics
-from archytas_nb.magics.line import parser_of
+from archytas_nb.magics.line import help_of, parser_of
 from archytas_nb.magics.mcp import McpMagics
 from archytas_nb.magics.settings import SettingTraits
 from archytas_nb.magics.tool import ToolMagics
@@ -78,11 +78,6 @@ def _option(action: argparse.Action) -> str:
     names = [name for name in action.option_strings if name != "-h"] or [action.dest.upper()]
     value = "" if action.nargs == 0 or not action.option_strings else f" {_value(action)}"
     return f"- `{', '.join(names)}{value}`: {help_of(action)}"
-
-
-def help_of(action: argparse.Action) -> str:
-    """The help of an option, as argparse formats it."""
-    return (action.help or "") % vars(action)
 
 
 def _value(action: argparse.Action) -> str:

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from archytas_nb.magics.line import parser_of
+from archytas_nb.magics.line import help_of, parser_of
 from archytas_nb.magics.settings import SettingTraits
-from tests.docs.reference import (
-    COMMAND_LINE,
-    PAGE,
-    command_line,
-    help_of,
-    is_shown,
-    magics,
-    page,
-)  # fmt: skip
+from tests.docs.reference import COMMAND_LINE, PAGE, command_line, is_shown, magics, page
 
 
 def test_the_reference_is_up_to_date() -> None:

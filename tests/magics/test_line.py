@@ -56,7 +56,10 @@ def test_leading_options_are_taken_off_the_question(
 
 def test_a_line_that_cannot_be_meant_is_refused() -> None:
     for line, said in (
-        ("--modle x hi", r"unknown option '--modle', did you mean '--model'\?"),
+        ("--modle x hi", r"unknown option '--modle'; use --model\. "),
+        ("--undo", r"unknown option '--undo'; use "),
+        ("--key x hi", r"unknown option '--key'; use the setting, %config ArchytasNB\.api_key"),
+        ("--xyz hi", r"unknown option '--xyz'; it has --new, --model, --until"),
         ("-x hi", "unknown option '-x'"),
         ("--model", "'--model' requires a value: NAME"),
         ("--new=3 hi", "'--new' does not take a value"),
@@ -73,8 +76,8 @@ def test_a_line_without_prose_names_what_it_does_not_know() -> None:
     parser.add_argument("--help", action="store_true")
     parser.add_argument("--approve", action="store_true")
     for line, said in (
-        ("--aprove", r"unknown option '--aprove', did you mean '--approve'\? See %%tool --help"),
-        ("all", "unknown argument 'all'. See"),
+        ("--aprove", r"unknown option '--aprove'; use --approve\. See %%tool --help"),
+        ("all", "unknown argument 'all': %%tool takes none"),
     ):
         with pytest.raises(UsageError, match=said):
             arguments(parser, line, "%%")
@@ -241,7 +244,7 @@ def offered(shell: InteractiveShell, line: str) -> list[str]:
 
 
 WORDS: list[tuple[str, list[str]]] = [
-    ("%agent --mo", ["--model"]),
+    ("%agent --mo", ["--model", "--models"]),
     ("%agent --max-steps 3 --max-se", ["--max-seconds"]),
     ("%agent --approve ", ["ask", "auto", "deny"]),
     ("%agent --approve=d", ["deny"]),
@@ -303,7 +306,7 @@ def test_a_kernel_completes_a_line(kernel: Kernel) -> None:
         reply = kernel.client.complete(code, len(code), reply=True, timeout=30)["content"]
         return code[reply["cursor_start"] : reply["cursor_end"]], reply["matches"]
 
-    assert asked("%agent --mo") == ("--mo", ["--model"])
+    assert asked("%agent --mo") == ("--mo", ["--model", "--models"])
     assert asked("x = %agent --approve de") == ("de", ["deny"])
     assert asked("y = 1\n%agent --max-too") == ("--max-too", ["--max-tools"])
     word, offered = asked("%agent --max-s")

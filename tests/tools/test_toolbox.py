@@ -66,9 +66,7 @@ def test_a_decorated_function_keeps_its_options_in_another_toolbox(box):
 
 
 def test_an_unknown_option_is_refused_before_there_is_a_function():
-    with pytest.raises(
-        ToolError, match="no option 'timeot', did you mean 'timeout'\\? expected name, approve"
-    ):
+    with pytest.raises(ToolError, match="no option 'timeot'; write timeout=…"):
         tool(timeot=3)
 
 
