@@ -112,6 +112,7 @@ class Options(TypedDict, total=False):
     observers: Sequence[Observer]
     progress: bool | None
     plan: bool
+    instructions: str
     model: str | Model | None
     tools: Tools
     max_steps: int
@@ -584,8 +585,8 @@ class Agent:
             progress: Whether to show a progress line; None shows it in a terminal or a notebook.
             plan: Whether the model writes a plan of at most ten steps first, which you edit or
                 approve. Where nobody is asked about calls, it is carried out as it is.
-            model, tools, max_steps, max_seconds, max_total_tokens, max_reply_tokens: As for the
-                agent, for this question only.
+            instructions, model, tools, max_steps, max_seconds, max_total_tokens, max_reply_tokens:
+                As for the agent, for this question only.
 
         Returns:
             The run; `incomplete` if a limit ended it.

@@ -208,6 +208,8 @@ class RunSetup:
             ValueError: An option is invalid.
         """
         setup = self.but(**{name: each for name, each in options.items() if hasattr(Limits, name)})
+        if "instructions" in options:
+            setup = setup.but(instructions=options["instructions"])
         if "plan" in options:
             setup = replace(setup, plans=bool(options["plan"]))
         if "tools" in options:

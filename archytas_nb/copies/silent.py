@@ -214,7 +214,7 @@ def _comparisons(
             continue
         with suppress(Exception):
             compared = value_of(column, variables)
-            found = compared.dropna().unique() if len(compared) <= _MAX_ROWS else ()
+            found: Any = compared.dropna().unique() if len(compared) <= _MAX_ROWS else ()
             if not 0 < len(found) <= _MAX_VALUES:
                 continue
             values = found.tolist()

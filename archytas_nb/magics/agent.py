@@ -89,6 +89,7 @@ class ArchytasNB(SettingTraits, Magics):
             "%agent --python undoable Drop the rows of df without a mass",
             "%agent --type float --out mean_mass What is their mean mass in kg?",
         ),
+        prose="QUESTION",
     )
     @line_cell_magic
     def agent(
@@ -107,6 +108,10 @@ class ArchytasNB(SettingTraits, Magics):
         args = parser_of(self.agent).parse_args(flags)
         if args.help:
             return print_help(parser_of(self.agent))
+        if args.models:
+            from archytas_nb.magics.models import models_to_name
+
+            return models_to_name(self)
         silent = cell is None and text.endswith(";")
         if cell is not None:
             text = f"{text}\n{cell}"
@@ -143,6 +148,7 @@ class ArchytasNB(SettingTraits, Magics):
             "%agent_fix Keep the names of the columns",
             "%agent_fix --model local",
         ),
+        prose="[OPTIONS OF %agent] [TEXT]",
     )
     @line_magic
     def agent_fix(self, line: str) -> Any:
@@ -190,7 +196,7 @@ class ArchytasNB(SettingTraits, Magics):
         return self._background.runs()
 
     @no_var_expand
-    @with_options(*FORK_FLAGS)
+    @with_options(*FORK_FLAGS, prose="[STEP [TEXT]]")
     @line_magic
     def agent_fork(self, line: str) -> Any:
         """Try the last question another way from one of its steps, and keep both branches.
@@ -227,6 +233,7 @@ class ArchytasNB(SettingTraits, Magics):
             "%agent_map --on df --type float --out prices What does {product} cost?",
             "%agent_map --on df --plan --out labels Does {text} name a person?",
         ),
+        prose="PROMPT",
     )
     @line_cell_magic
     def agent_map(self, line: str, cell: str | None = None) -> Any:
@@ -249,6 +256,8 @@ class ArchytasNB(SettingTraits, Magics):
         flags, text = split_options(line, parser_of(self.agent_map))
         if {"-h", "--help"} & {*flags}:  # without the options that are required
             return print_help(parser_of(self.agent_map))
+        if not any(flag.startswith("--on=") for flag in flags):
+            raise UsageError(_needs_rows(text, self.shell.user_ns))
         args = parser_of(self.agent_map).parse_args(flags)
         prompt = text
         if cell is not None:
@@ -261,7 +270,8 @@ class ArchytasNB(SettingTraits, Magics):
             out = options.variable(args.out)
         try:
             toolbox.refresh(names)
-            settings = self._settings({"ask_user": "off", "python": "off", "undo": False})
+            given = {**vars(args), "ask_user": "off", "python": "off", "undo": False}
+            settings = self._settings(given)
             output_type = None
             if args.type:
                 output_type = options.answer_type(args.type, names)
@@ -273,8 +283,9 @@ class ArchytasNB(SettingTraits, Magics):
                 data, prompt,
                 output_type=output_type, workers=args.workers, budget=args.budget, rpm=args.rpm,
                 store=args.store, progress=line_writer(), name=args.model or "default",
-                plan=args.plan, rows=args.rows, verify=args.verify, max_fallback=args.max_fallback,
-                retry=args.retry, when=args.when, expression=args.on, variable=args.out or "",
+                plan=args.plan, rows=args.rows, verify=args.verify,
+                max_fallback=args.max_fallback, retry=args.retry,
+                when=args.when, expression=args.on, variable=args.out or "",
                 on_planned=self.history.add_map,
             )  # fmt: skip
             frame = ask()
@@ -833,6 +844,14 @@ def held_model(namespace: dict[str, Any], name: str | None) -> Model | None:
 
         model = recorded(held)
     return model
+
+
+def _needs_rows(text: str, names: dict[str, Any]) -> str:
+    """The message for a map without rows, with the variable that was written in their place."""
+    first, _, rest = text.partition(" ")
+    rows = first if first in names else "df"
+    prompt = rest if first in names and rest else "What is this about?"
+    return f"%agent_map needs the rows to ask about: %agent_map --on {rows} {prompt.strip()}"
 
 
 def _ask_later(_prompt: str) -> bool | None:

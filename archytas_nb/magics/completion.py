@@ -15,9 +15,7 @@ from IPython.core.completer import (
     context_matcher,
 )
 
-from archytas_nb.magics.agent import held_model
 from archytas_nb.magics.line import IN_RESERVE, options_in, options_of, parser_of
-from archytas_nb.magics.settings import model_settings
 
 _log = logging.getLogger("archytas_nb")
 
@@ -132,11 +130,9 @@ def _values(magics: Any, option: str) -> list[str]:
             classes = [each for each in user_names(names) if isinstance(names[each], type)]
             return [*_TYPES, *classes]
         case "--model":
-            from archytas_nb.models.choose import served_names
+            from archytas_nb.magics.models import names_of_models
 
-            held = [each for each in user_names(names) if held_model(names, each)]
-            served = served_names(model_settings(magics))
-            return list(dict.fromkeys(["local", *held, *served]))
+            return list(names_of_models(magics))
     return []
 
 

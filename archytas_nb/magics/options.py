@@ -59,6 +59,8 @@ AGENT_FLAGS = (
         "-m",
         "--model",
     ),
+    _switch("--models", "List the models that --model can name; nothing is asked."),
+    _overrides("--instructions", "TEXT"),
     *(_overrides("--tools", "NAME[,NAME]"), _overrides("--max-tools", "N")),
     _overrides("--skills", "PLACE[,PLACE]"),
     *(_overrides("--max-steps", "N"), _overrides("--max-seconds", "S")),
@@ -146,6 +148,7 @@ MAP_FLAGS = (
         help="Run rows with the status unknown again, without asking you: in another process that "
         "was lost, a tool that is not pure may have run for them.",
     ),
+    *(_overrides("--tools", "NAME[,NAME]"), _overrides("--values"), _overrides("--max-steps", "N")),
     argument(
         "--plan",
         nargs="?",
@@ -168,6 +171,7 @@ MAP_FLAGS = (
     argument(
         "--when",
         choices=("now", "batch"),
+        metavar="now|batch",
         default="now",
         help="When to send the rows. batch: through the batch API of the endpoint, at half the "
         "price; the answers come within a day. An interrupt cancels the batch; if the kernel ends, "

@@ -15,6 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import archytas_nb as nb
 from archytas_nb.errors import ConditionError, RunError, TaskFailed
 from archytas_nb.loop.events import AskModel, ModelReply, Usage
+from archytas_nb.models import sent as sent_requests
 from archytas_nb.models.completion import Price
 from archytas_nb.testing import ScriptedModel
 from tests.scripted import Scripted
@@ -453,3 +454,67 @@ def test_a_dry_run_does_not_begin_a_recording_anew(ask: Ask, tmp_path: Path) -> 
     report = shell.run_line_magic("agent", "--model some --dry-run hello")
     assert "hello" in repr(report)
     assert cassette.read_text("utf-8") == before
+
+
+def test_instructions_of_one_question_are_in_its_system_prompt_only(ask: Ask) -> None:
+    ask("--instructions 'Answer in Latin.' how many", answer("124"))
+    assert "Answer in Latin." in str(sent(ask)[0]["content"])
+    ask("and now", answer("124"))
+    assert "Answer in Latin." not in str(sent(ask)[0]["content"])
+
+
+def test_the_models_that_can_be_named_are_listed_and_nothing_is_asked(ask: Ask) -> None:
+    listed = repr(ask("--models", answer("124")))
+    assert ask.model.asked == []
+    assert re.search(r"^script +in this variable$", listed, re.MULTILINE)
+    assert re.search(r"^local +the embedded model$", listed, re.MULTILINE)
+    assert "anthropic:" in listed
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [
+        ("--system", "use --instructions."),
+        ("--max-turns", "use --max-steps."),
+        ("--schema", "use --type."),
+        ("--reset", "use --new."),
+        ("--undo", "use %agent_undo."),
+        ("--code", "use %agent_code."),
+        ("--key", "use the setting, %config ArchytasNB.api_key"),
+        ("--temperature", 'write model=nb.OpenAIModel("…", temperature=…)'),
+        ("--list", "it has --model, --models, "),
+    ],
+)
+def test_the_option_of_another_program_leads_to_ours(ask: Ask, option: str, meant: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        ask(f"{option} x how many", answer("124"))
+    assert f"unknown option {option!r}; {meant}" in str(raised.value)
+    assert ask.model.asked == []
+
+
+def test_nothing_is_summed_where_nothing_was_sent(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sent_requests, "requests", [])
+    shown = repr(ask.shell.run_line_magic("agent_history", "--sent"))
+    assert shown.startswith("nothing was sent")
+    assert "0 requests" not in shown
+
+
+@pytest.mark.parametrize(
+    ("magic", "meant"),
+    [
+        ("agent_reset", "use %agent --new."),
+        ("agent_sent", "use %agent_history --sent."),
+        ("agent_redo", "use %agent_undo --redo."),
+        ("agent_run", "use %agent_runs."),
+        ("agent_xyz", "%agent alone lists all."),
+    ],
+)
+def test_below_the_error_for_an_unknown_magic_is_what_it_may_mean(
+    ask: Ask, capsys: pytest.CaptureFixture[str], magic: str, meant: str
+) -> None:
+    ask.shell.run_cell(f"%{magic} 3")
+    assert capsys.readouterr().out.rstrip().endswith(f"%{magic} is not a magic; {meant}")
+    ask.shell.run_cell("%xyz\n1 / 0")
+    assert "is not a magic" not in capsys.readouterr().out

@@ -144,6 +144,35 @@ def test_several_rows_a_request_are_an_option(shell: InteractiveShell, tmp_path:
     line = f"--on frame --type int --rows 10 --verify 4 -m clerk --store {tmp_path}/map.sqlite --out out {PROMPT}"
     run(shell, line)
     assert list(shell.user_ns["out"]["answer"]) == [len(each) for each in words(40)["word"]]
-    assert sorted(shell.user_ns["clerk"].sizes) == [1] * 4 + [10] * 4
+    assert sorted(shell.user_ns["clerk"].sizes) == [1] * 4 + [12] * 4
     with pytest.raises(UsageError, match="rows"):
         run(shell, f"--on frame --rows many {PROMPT}")
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("df What is {a} about?", "--on df What is {a} about?"),
+        ("What is {a} about?", "--on df What is this about?"),
+        ("", "--on df What is this about?"),
+    ],
+)
+def test_a_map_without_rows_is_refused_with_where_they_go(
+    shell: InteractiveShell, line: str, meant: str
+) -> None:
+    shell.user_ns["df"] = pd.DataFrame({"a": ["x"]})
+    with pytest.raises(UsageError) as raised:
+        shell.run_line_magic("agent_map", line)
+    assert str(raised.value).endswith(f"%agent_map {meant}")
+
+
+def test_options_of_a_question_apply_to_the_rows_of_one_map(
+    shell: InteractiveShell, shop: Shop
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"values is 'none'.*--plan"):
+        run(shell, "--on df.text --values none Label it.")
+    with pytest.raises(UsageError, match="no tool is named 'nope'"):
+        run(shell, "--on df.text --tools nope Label it.")
+    assert shop.paid.total() == 0
+    run(shell, "--on df.text --max-steps 3 --type Label --store none.sqlite Label it.")
+    assert shop.paid.total() == 2
