@@ -119,6 +119,7 @@ def program_source(program: str, texts: Iterable[str], answer: str, step: int = 
         if fields and not any(reading.is_of(each) for reading in number.plain for each in made_up)
     ]
     computed += [reading.value for number in numbers for reading in number.plain]
+    # Only if each field of the text gave one number is it clear which expression computed which.
     places = {}
     if len(fields) == len(numbers):
         pairs = zip(fields, numbers, strict=True)

@@ -484,6 +484,7 @@ class InBatches:
                 known.outcomes[job.id] = outcome
         del self._jobs[job.id]
         self._collected[job.id] = job
+        # It ran here, and somebody has cancelled it at the provider: they want no more requests.
         was_stopped = job.was_cancelled and job.id in self._seen and not rows.limiter.reason
         if was_stopped:
             rows.limiter.stop(f"the provider: the batch {job.id!r} was cancelled")

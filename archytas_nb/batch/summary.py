@@ -98,6 +98,7 @@ def column_of(name: str, values: Sequence[Any]) -> Column | None:
     counts = Counter(texts).most_common()
     is_few = len(counts) <= _MOST_VALUES and (len(counts) < len(texts) or len(texts) == 1)
     numbers = [float(each) for each in known if type(each) in (int, float)]
+    # Up to three different numbers are more likely labels, such as 0 and 1.
     is_range = len(numbers) == len(known) and not (is_few and len(counts) <= 3)
     if is_few and not is_range:
         return Column(name, tuple(counts))

@@ -187,6 +187,7 @@ class _Translation:
             changed = Substitution(ends={PROGRAM_GIVE_UP: _raised}).all(changed)
         plain.source = self._source.text(changed)
         plain.notes = self._notes
+        # A name that is bound twice may hold something else than the result of its call.
         uses = Bindings.of_statements(body).uses
         stored = Counter(each.name for each in uses if each.act == "bind" and not each.is_local)
         plain.results = {name: value for name, value in self._named.items() if stored[name] <= 1}

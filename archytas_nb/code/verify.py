@@ -240,6 +240,7 @@ def _with_files(proof: Proof, done: Sequence[Effect], now: Sequence[Effect]) -> 
             continue
         with noted_in(None):
             kept_files.keep(Path(each.target))
+        # A library may write the same table as other bytes, such as with the time in its header.
         tables = _tables(Path(each.target).suffix, before, after)
         if tables and fingerprint(tables[0]).digest == fingerprint(tables[1]).digest:
             equal += 1

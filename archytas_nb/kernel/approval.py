@@ -246,6 +246,7 @@ class Approver:
         deciding = [each.approve for each in self.rules if each.may_refuse(tool)]
         if not deciding:
             return Clearance(bound, allowed=self.rules[0].allows(tool))
+        # Functions decide first, so that nobody is asked about a call that one of them refuses.
         for approve in deciding:
             if callable(approve) and (refusal := _refusal_of(approve, tool, call)):
                 return Clearance(refusal=refusal)
@@ -258,6 +259,7 @@ class Approver:
         if "deny" in asking:
             return _refused(tool, "needs approval, which is denied in this run")
         state = state_of(tool)
+        # A reason of the tool's own check is about this call, which no earlier permission covers.
         if check.reason is None and (allowed := self._permits(state)):
             return Clearance(bound, allowed=allowed, seen=Seen(state))
         if not may_ask:

@@ -368,6 +368,7 @@ class ToolGuard(origin.Origin):
         """
         if self._approver is None:
             raise _nobody(tool.name)
+        # The person reads the arguments that the code gave, without the namespace and defaults.
         sent = {name: each for name, each in given.items() if each is not self.variables}
         for name, default in defaults.items():
             if name in sent and sent[name] is default:

@@ -536,6 +536,7 @@ def take_figures(before: Mapping[int, Any], capture: Capture, returned: Sequence
         png = picture(figure)
         if png is not None:
             capture.display({"image/png": png, "text/plain": repr(figure)})
+    # The inline backend shows open figures at the end of the cell, which would be a second time.
     if pyplot is not None and ("inline" in backend or backend in _SILENT_BACKENDS):
         for number in new:
             pyplot.close(number)

@@ -78,6 +78,7 @@ def _names_in(value: Any, namespace: Namespace, depth: int = 3) -> Iterator[str]
 
 def _parts(value: Any) -> Iterable[Any]:
     """The parts that may be or contain functions, of a value of Python or of the user's code."""
+    # Exact types only: reading a subclass may run its code.
     kind = type(value)
     if kind is FunctionType:
         cells = (each.cell_contents for each in value.__closure__ or () if _is_filled(each))

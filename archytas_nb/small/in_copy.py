@@ -257,6 +257,7 @@ class ProgramsInCopy:
             return failed if end.answer is None else self._suspected(failed, text)
         if end.lost:
             return _Wrong(f"The program was stopped: {end.lost}")
+        # No fault: the program goes on where it was cut off.
         if is_cut:
             return _Wrong("", ran)
         shown = end.shown[-3:] or ("nothing was printed",)

@@ -52,6 +52,7 @@ def headline(value: Any, *, hidden: Collection[str] | None = None, in_words: boo
 
 
 def _headline(value: Any, hidden: Collection[str] | None, *, in_words: bool) -> str:
+    # Where values are hidden, so are lengths of texts, keys and categories: they come from values.
     is_bare = hidden is not None
     kind = written_type(type(value)) if is_bare else type_name(type(value))
     if isinstance(value, str):

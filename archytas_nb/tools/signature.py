@@ -76,6 +76,7 @@ def define(f: Callable[..., Any], name: str | None, note: str = "") -> dict[str,
     wire_name = ""
     doc = Docstring()
     returns = MISSING
+    # Faults are gathered, so that one message tells the author all of them.
     try:
         wire_name = legal_name(draft.source_name)
     except ToolError as error:

@@ -221,6 +221,7 @@ def _passing_names(code: str) -> set[str]:
             names = [each for each in ast.walk(node.target) if isinstance(each, ast.Name)]
             loops.update(map(id, names))
             passing.update(each.id for each in names)
+    # A name that the code also assigns elsewhere is a result, and not passing.
     kept = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in loops:

@@ -603,6 +603,7 @@ def _mark_parts(state: Any) -> None:
     found: dict[int, list[tuple[int, int, str, str]]] = {}
     place, at = 0, 0
     for part, title, style in marks:
+        # 12 is not a part of 112. Each search begins after the last match: marks are in order.
         pattern = re.compile(rf"(?<!\d){re.escape(part)}(?!\d)")
         for number in range(place, len(texts)):
             match = pattern.search(texts[number][1].content, at if number == place else 0)

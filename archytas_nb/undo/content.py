@@ -62,8 +62,8 @@ def short_value(value: Any) -> str:
 
 
 def _brief(value: Any) -> str:
-    # A class may define `__len__`, `__repr__` or `__class__`: its code must not run while the
-    # values are compared, so those of the built-in base are used.
+    # A class may define `__len__` or `__repr__`, and no code of the user may run for a description:
+    # those of the built-in base are called.
     cls: Any = type(value)
     name: str = cls.__name__
     if cls is Summary:

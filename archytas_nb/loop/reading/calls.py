@@ -304,6 +304,7 @@ def _calls_in(value: Json, tools: Schemas) -> list[Call]:
     parts = {_normalized(key): each for key, each in value.items()}
     thought = next((parts[key] for key in _THOUGHT if isinstance(parts.get(key), str)), "")
     inputs = {key: parts[key] for key in _INPUT if key in parts}
+    # {"function": {"name": …, "arguments": …}}, as in function calling, but written as text.
     for key in _NAME:
         if isinstance(parts.get(key), dict):
             inner = _calls_in({**inputs, **parts[key]}, tools)
