@@ -142,7 +142,7 @@ def announcer(frame: FrameType | None) -> FrameType | None:
     What it does until it returns is a part of this act, as what `shutil.rmtree` removes is.
 
     Args:
-        frame: That of the code in which the event was raised.
+        frame: The frame of the code in which the event was raised.
     """
     if frame is None or "audit" not in frame.f_code.co_names:
         return None

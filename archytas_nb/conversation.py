@@ -127,7 +127,7 @@ class Costs(NamedTuple):
 
 
 NO_COSTS = Costs((), (), ())
-"""Those of a kernel in which nothing was asked."""
+"""The costs of a kernel in which nobody has asked anything."""
 
 
 @dataclass(eq=False)
@@ -217,7 +217,7 @@ class Asking(NamedTuple):
 
     Attributes:
         conversation: The conversation that it continues.
-        continues: The same in words, where it is not obvious.
+        continues: A description of that conversation, where it is not obvious.
         turn: Its place.
         cell: The cell that asks.
         place: How many exchanges are before it.

@@ -101,7 +101,7 @@ class Driver:
         executor: Runs its calls.
         inbox: The person's messages to the agent during the run.
         show: Shows what a call shows while it runs.
-        messages: Those of the last request.
+        messages: The messages of the last request.
     """
 
     run: Run
@@ -754,9 +754,9 @@ def ask(
         setup: The tools, model and settings of the question.
         run: Its run.
         question: The question.
-        conversation: It keeps the record if that is worth it; None for one of its own.
+        conversation: It keeps the record if that is worth it; None for a new conversation.
         inbox: The person's messages during the run, and whether they end it.
-        observers: They see every event.
+        observers: Functions that see every event.
         make_executor: Makes the executor; None for that of the notebook.
     """
     exchange = question.exchange

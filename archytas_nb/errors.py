@@ -166,7 +166,7 @@ class ToolError(ArchytasError, ValueError):
     """A function cannot be a tool; `faults` contains a sentence for each reason.
 
     Attributes:
-        arguments: The same faults with their places, of the arguments of a call.
+        arguments: The faults of the arguments of a call, with their places.
     """
 
     arguments: Sequence[Any] = ()
@@ -259,7 +259,7 @@ class ModelError(RunError):
         may_be_paid: Whether the endpoint may charge for it, for example for an interrupted reply.
         refusal: The server's text with its error codes; it must not be shown. Empty if it said
             nothing.
-        explained: The same in parts; None if it is not known.
+        explained: The parts of the message; None if they are not known.
     """
 
     def __init__(

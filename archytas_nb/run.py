@@ -117,7 +117,7 @@ class Run(Generic[T_co]):
         namespace: The variables of the user; None if the run could not start.
         reads: The variables that its calls have read; None if the extension did not note them.
         asks_before: Before what its code asks a person.
-        folders: Those in which it may write, besides the working folder.
+        folders: The folders in which it may write, besides the working folder.
     """
 
     question: str

@@ -294,7 +294,7 @@ class Bounds(Kind):
 
     Attributes:
         kinds: The kind of each bound, by its name.
-        example: One of them, as JSON.
+        example: One of the bounds, as JSON.
     """
 
     kinds: Mapping[str, Number]

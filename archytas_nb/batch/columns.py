@@ -126,7 +126,7 @@ class Columns:
 
     @functools.cached_property
     def free_texts(self) -> list[str]:
-        """Those of them whose texts have to be read, and are not labels."""
+        """The columns whose texts have to be read, because they are not labels."""
         found = []
         for at, column in enumerate(self.columns):
             texts = [row[at] for row in self.rows if isinstance(row[at], str)]

@@ -491,7 +491,7 @@ class Map:
 
         Args:
             work: Called there with the setup, what is given, and what a row is about.
-            given: The same for all rows.
+            given: Values that are the same for all rows.
 
         Raises:
             ExecutorError: It cannot be sent.

@@ -71,7 +71,7 @@ def framed(
     Args:
         data: The rows that were asked about.
         library: ``"pandas"`` or ``"polars"``.
-        records: One for each row, with the columns as keys; None is a missing value.
+        records: The record of each row, with the columns as keys; None is a missing value.
         schemas: The schema of each column, with the definitions that it refers to.
     """
     module = sys.modules[library]

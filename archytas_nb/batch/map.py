@@ -469,8 +469,8 @@ class Evaluation(NamedTuple):
     """The scores of one or several models.
 
     Attributes:
-        cases: One for each model and question.
-        totals: One for each model.
+        cases: The score of each model and question.
+        totals: The score of each model.
         calibrations: With `unsure`, for each model how well its confidence tells whether an answer
             is right.
     """

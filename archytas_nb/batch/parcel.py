@@ -37,7 +37,7 @@ class Parcel(NamedTuple):
 
     Attributes:
         digest: A hash that identifies it.
-        data: It as bytes.
+        data: The content, as bytes.
     """
 
     digest: str

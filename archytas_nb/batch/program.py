@@ -58,7 +58,7 @@ def tools_of_programs(tools: Sequence[Tool], *, judges: bool) -> dict[str, Tool]
     """The tools that a program for rows may call, by name.
 
     Args:
-        tools: Those of the map; one that is named judge replaces ours.
+        tools: The tools of the map; one that is named judge replaces ours.
         judges: Whether a program may ask a model about texts.
     """
     built_in = [judge_tool()] if judges else []

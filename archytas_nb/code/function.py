@@ -69,7 +69,7 @@ class Function:
         source: Its definition.
         call: Its call with the values of the run.
         value: The value that it returned in the run.
-        expected: The same as source.
+        expected: The source of this value.
         imports: Lines that it needs.
         is_async: Whether it is an async function.
         needs_approval: Whether a tool that it calls may require approval.

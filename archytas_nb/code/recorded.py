@@ -31,7 +31,7 @@ class Recorded:
         reads: The reads and results of its calls; None if they were not recorded.
         is_watched: Whether changes of its calls were watched.
         asks_before: The acts before which its code asks a person.
-        folders: Those in which it may write, besides the working folder.
+        folders: The folders in which it may write, besides the working folder.
     """
 
     question: str
@@ -89,7 +89,7 @@ class RecordedProgram:
     """A program, or the part of one, that was run.
 
     Attributes:
-        text: As the model wrote it.
+        text: The text of the model.
         calls: Its calls, in order; also those whose outcome was taken from an earlier program.
         ended: How it ended; None if it did not finish.
     """

@@ -123,7 +123,7 @@ class Proof:
     Attributes:
         equal: How many values are equal.
         values: How many values were compared.
-        differences: Those that are not equal.
+        differences: The values that differ.
         why: Why the code could not finish; empty if it did.
         not_compared: The values that cannot be compared, such as a figure, each with its type.
         not_covered: Effects that were not undone afterwards.

@@ -107,7 +107,7 @@ def before(source: str, variables: Mapping[str, Any]) -> tuple[tuple[str, str] |
 def assigned(
     names: Iterable[str], variables: Mapping[str, Any]
 ) -> tuple[list[str], list[str], dict[str, Any]]:
-    """What a statement has assigned.
+    """The variables that a statement has assigned.
 
     Returns:
         The variables that are a number and have no value, those without any rows, and the values
@@ -127,7 +127,7 @@ def assigned(
 
 
 def defined(names: Iterable[str], variables: Mapping[str, Any]) -> list[str]:
-    """Those of these names that are variables."""
+    """The names of these that are variables."""
     return [each for each in names if each in variables]
 
 

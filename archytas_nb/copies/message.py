@@ -39,8 +39,8 @@ class Named(NamedTuple):
     """The variables of a kernel that a program names.
 
     Attributes:
-        used: Those that its code uses.
-        mentioned: Those whose names are words of it, in a text for example, as `query` reads them.
+        used: The variables that its code uses.
+        mentioned: The variables whose names are words in its texts, as `query` reads them.
     """
 
     used: tuple[str, ...]

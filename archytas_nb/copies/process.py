@@ -95,7 +95,7 @@ class CopyProcess:
     """A process that runs programs.
 
     Args:
-        child: It.
+        child: The process.
         reading: Where it reports.
         writing: Where it is asked.
         life: A descriptor that is closed when the kernel ends, or with the copy.

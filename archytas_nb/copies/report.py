@@ -36,7 +36,7 @@ class Value:
     """The value of an expression.
 
     Attributes:
-        text: It as text, as the notebook would show it.
+        text: Its text, as the notebook would show it.
         object: A copy of it, if it is data; None otherwise.
         is_data: Whether `object` is it.
     """

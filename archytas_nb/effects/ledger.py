@@ -133,7 +133,8 @@ class Ledger:
 
     Args:
         store: Keeps the state of paths before they change.
-        folders: Those that are looked at for changes without an event, the working folder first.
+        folders: The folders in which changes without an event are looked for, the working folder
+            first.
         ask: Asks before something happens.
         asks_before: The kinds of acts about which it asks.
         entries: How many entries of the folders are looked at; more are too many for a look.
@@ -274,7 +275,7 @@ class Ledger:
         Args:
             event: Its name.
             args: Its arguments.
-            frame: That of the code in which it was raised.
+            frame: The frame of the code in which it was raised.
 
         Raises:
             PermissionError: The act is refused.

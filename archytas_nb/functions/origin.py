@@ -60,7 +60,7 @@ followed: list[ContextVar[Any]] = []
 """Other variables that go with the work that a run hands to a pool."""
 
 followed_into_threads: list[ContextVar[Any]] = []
-"""Those that go with a thread that a run starts, too."""
+"""The ones of them that go with a thread that a run starts, too."""
 
 
 @contextmanager

@@ -135,7 +135,7 @@ class CallingProgram:
 
         Args:
             given: The arguments by name, as JSON.
-            sent: The same as the program sent them.
+            sent: The arguments as the program sent them.
         """
         if not self.objects:
             return given

@@ -254,7 +254,7 @@ class KernelExecutor:
         preview: The seconds for trying a call in a copy before a person is asked about it; None
             for no preview.
         ask_before: The acts that code of the model does only after a person was asked.
-        folders: Those in which code may write, besides the working folder.
+        folders: The folders in which code may write, besides the working folder.
         file_bounds: How much of files is kept and looked at.
         names_answer: Whether the answer may be the name of a variable, so that results of data
             get one.

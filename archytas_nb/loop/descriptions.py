@@ -109,7 +109,7 @@ def recalled(context: Context, left_out: Iterable[Exchange], sent: Iterable[Exch
     Args:
         context: The context of the question that is being asked.
         left_out: The questions that are no longer sent.
-        sent: Those that are, without the one that is being asked.
+        sent: The questions that are still sent, without the one that is being asked.
     """
     before = described_in(sent)
     whole = {

@@ -74,7 +74,7 @@ def agreement(schema: Json, answer: Json, others: Sequence[Json]) -> Odds:
     Args:
         schema: The JSON schema of the answers.
         answer: The answer.
-        others: The same question's other answers; answers of another kind do not count.
+        others: Other answers to the same question; answers of another kind do not count.
     """
     votes: dict[str, Counter[str]] = {}
     for each in (answer, *others):

@@ -237,7 +237,7 @@ class PlannedRun:
     Args:
         first: Returns the first request of the run without a plan.
         tools: The tools that it may call.
-        free: Those that it may call at any time without a deviation.
+        free: The tools that it may call at any time without a deviation.
         exchange: Its record, which gets the plan.
         guards: Its limits.
         max_tokens: Maximum number of tokens of a plan; None for the model's default.

@@ -39,7 +39,7 @@ class ProgramRunner:
         memory: The calls that are not made twice.
         hides_values: Whether the model does not read the arguments of calls, which are values.
         calls: The calls of the current program, in order.
-        outcomes: One for each of them.
+        outcomes: The outcome of each of these calls.
         text: The executed part of the current program.
         has_failed: Whether it had a fault, raised, or was lost.
     """

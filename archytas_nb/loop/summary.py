@@ -67,7 +67,7 @@ def prompt_for(
         before: The summary that the new one replaces; None if there is none.
         to: The end of what is summarised.
         length: Maximum number of characters of a result; None for no limit.
-        whole: The same of all that is summarised.
+        whole: Maximum number of characters of all results together; None for no limit.
     """
     parts: list[str] = []
     begin = (0, 0)

@@ -64,7 +64,7 @@ class Page:
     """A page of the list of tools.
 
     Attributes:
-        tools: Those that can be read.
+        tools: The tools that can be read.
         left_out: The others, by what they are called, with the reason.
     """
 

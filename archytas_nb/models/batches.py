@@ -65,7 +65,7 @@ class Job(NamedTuple):
         done: The number of its requests that were processed.
         total: The number of its requests.
         files: The files that belong to it.
-        results: Those that have results.
+        results: The files with results.
         error: Why it failed.
         faulty: The lines, from 1, that are the reason.
         was_cancelled: Whether it was cancelled before all requests were answered.

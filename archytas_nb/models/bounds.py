@@ -116,7 +116,7 @@ class BoundedConnection:
             path: Where it goes, after the base URL.
             body: Its body.
             headers: Its headers, besides those of the client.
-            timeouts: Those of the client's library.
+            timeouts: The timeouts of the client's library.
         """
         if not self._headers:
             named = self.client.default_headers.items()

@@ -244,8 +244,8 @@ def remember(
     Args:
         at: The endpoint's address, the model and the API.
         before: The form without the changes.
-        changes: Those that it needs.
-        dropped: Those that it does not need after all.
+        changes: The changes that it needs.
+        dropped: The changes that it does not need after all.
     """
     entries = []
     form = before

@@ -72,7 +72,7 @@ class Found(NamedTuple):
     Attributes:
         before: The known capabilities, without the changes.
         needed: The changes of the form, which are needed.
-        doubted: Those of them that may not be needed.
+        doubted: The ones of them that are perhaps not needed.
         dropped: Earlier changes that are not needed after all.
         is_sure: Whether it is so; otherwise the server may only have failed for a while.
     """

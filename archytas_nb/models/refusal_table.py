@@ -23,7 +23,7 @@ class Words(NamedTuple):
 
     Attributes:
         example: A text that a server sent, perhaps without the names in it.
-        server: That server, with its version, or with the month for one that has none.
+        server: The server, with its version, or with the month for one without versions.
         unless: Words that give these another meaning, or None.
     """
 

@@ -50,7 +50,7 @@ class Sent:
         address: Where it went, without a key.
         size: The number of bytes of its body.
         purpose: The purpose; None outside questions, such as for the list of models.
-        parts: Those of its body, which requests of one conversation share; None if they are no
+        parts: The parts of its body, which requests of a conversation share; None if they are no
             longer kept.
     """
 
@@ -77,7 +77,7 @@ class Requests:
         self._lock = threading.Lock()  # the rows of a map are sent from several threads
 
     def __iter__(self) -> Iterator[Sent]:
-        """Those that are listed now, the oldest first."""
+        """The listed requests, the oldest first."""
         with self._lock:
             return iter(tuple(self._requests))
 

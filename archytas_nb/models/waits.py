@@ -39,7 +39,7 @@ def wait_told(headers: Mapping[str, str], body: Any, text: str) -> float | None:
     day"), so it counts only where the response has no shorter one.
 
     Args:
-        headers: Those of the response, with names in lower case.
+        headers: The headers of the response, with names in lower case.
         body: Its parsed body; None if it is not JSON.
         text: Its body as text.
     """

@@ -48,7 +48,7 @@ def type_faults(
 
     Args:
         fed: The program as it was prepared for the sandbox.
-        text: The same as the model wrote it.
+        text: The program as the model wrote it.
         tools: The tools, by their names in programs.
         names: The variables that it can name.
         checker: Opens the session.

@@ -128,7 +128,7 @@ def as_input(value: Any, opaque: Callable[[Any], Json], *, by_fields: bool = Tru
     """A value of a program as JSON, from which the validation of a tool reads the same value.
 
     Args:
-        value: As `from_sandbox` gave it.
+        value: A value of `from_sandbox`.
         opaque: Returns the JSON for an object that has no form in JSON.
         by_fields: Whether a record is passed by its fields; otherwise it is passed as an object.
 

@@ -101,7 +101,7 @@ class Interpreter:
         """A separate session with the same limits.
 
         Args:
-            options: Those of ``Monty.checkout``.
+            options: The options of ``Monty.checkout``.
         """
         session = self._opened(**options)
         try:

@@ -55,7 +55,7 @@ def checkout(**options: Any) -> MontySession:
     """A session with a worker of its own; `release` gives it back.
 
     Args:
-        options: As of ``Monty.checkout``.
+        options: The options of ``Monty.checkout``.
 
     Raises:
         ConfigurationError: The sandbox is not installed, or not usable in this process.

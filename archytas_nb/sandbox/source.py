@@ -27,8 +27,8 @@ class Source:
     """A program that is run.
 
     Args:
-        text: As the model wrote it.
-        program: The same, prepared for the sandbox; the lines are the same.
+        text: The text of the model.
+        program: This text, prepared for the sandbox; the lines are the same.
         tools: The names of the functions that send requests to the loop.
         has_checkpoints: Whether its session is saved while it runs.
 
@@ -36,7 +36,7 @@ class Source:
         fed: The text that the sandbox runs. A call of `CHECKPOINT` follows each statement that
             calls a tool, so its value is in the session before the program continues.
         bound: The variables that it binds, also to functions, classes and modules.
-        assigned: Those that it assigns values, in order.
+        assigned: The variables that it assigns values, in order.
     """
 
     def __init__(

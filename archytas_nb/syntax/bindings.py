@@ -65,7 +65,7 @@ class Bindings:
 
     @classmethod
     def of(cls, text: str) -> Bindings:
-        """Those of a text.
+        """The names in a text.
 
         Raises:
             SyntaxError, ValueError, RecursionError, MemoryError: As of `ast.parse`.
@@ -74,12 +74,12 @@ class Bindings:
 
     @classmethod
     def of_statements(cls, body: Iterable[ast.stmt]) -> Bindings:
-        """Those of statements."""
+        """The names in statements."""
         return cls(ast.Module([*body], []))
 
     @classmethod
     def of_begun(cls, lines: Iterable[str]) -> Bindings:
-        """Those of the lines of a statement that goes on, such as a loop without its body.
+        """The names in the lines of a statement that goes on, such as a loop without its body.
 
         Lines that cannot become Python by going on have no names.
         """

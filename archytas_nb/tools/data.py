@@ -417,7 +417,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _rounding(rows: Iterable[Iterable[Any]]) -> str:
-    """That numbers were rounded; empty if none was."""
+    """The note that numbers were rounded; empty if none was."""
     is_rounded = any(_is_float(each) and _short(each)[1] for row in rows for each in row)
     return ", rounded" if is_rounded else ""
 

@@ -96,7 +96,7 @@ def find(text: str, namespace: Mapping[str, Any], names: Iterable[str] = ()) -> 
         text: The path. The name of a column alone means that of the only table that has one, and
             after a dot a column may have any name.
         namespace: The variables.
-        names: Those whose columns may be named alone.
+        names: The variables whose columns may be named alone.
 
     Raises:
         NoPartError: A step leads nowhere, or to what is not read.

@@ -107,7 +107,7 @@ class TraceView:
         inbox: Takes what the person tells the agent, and that they end the run.
         can_tell: Whether the person can tell the agent something.
         written: The question as the person wrote it, with lookups.
-        images: Those sent with the question, in base64.
+        images: The images sent with the question, in base64.
         waited: Seconds that its cell has waited for other cells.
         place: The handle of an output in whose place the trace is to be shown.
     """
@@ -200,7 +200,7 @@ class TraceView:
         """Show in the trace that the run was undone; with an empty line, that it no longer is.
 
         Args:
-            line: That it was undone, and when.
+            line: The line that says that it was undone, and when.
             details: The lines about restored and kept variables.
         """
         self.view = replace(self.view, undone=(tidy(line), *map(tidy, details)) if line else ())

@@ -50,8 +50,8 @@ class Shown:
 
     Attributes:
         kind: Where it was written.
-        text: As plain text.
-        prose: The same as Markdown or as a formula, if there is one.
+        text: The plain text.
+        prose: The text as Markdown or as a formula, if there is one.
         picture: The media type of an image, and its base64; XML where that is SVG.
         name: The kind of a display of the front end, such as ``"Plotly chart"``; empty if the trace
             shows it.

@@ -281,7 +281,7 @@ class ReadTracker:
         return [name for name, each in self._all.items() if each.has_changed]
 
     def other_than_before(self) -> list[str]:
-        """Those that are not as they were before the run has changed any."""
+        """The variables and functions that differ from their first state in the run."""
         return [name for name, each in self._all.items() if not _is_same(each.first, each.now())]
 
     @property

@@ -204,7 +204,7 @@ class Reversal:
         """Note how items were left.
 
         Args:
-            items: Those that were moved.
+            items: The items that were moved.
             known: The objects that there were on the other side, by id.
         """
         if not items:
