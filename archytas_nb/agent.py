@@ -356,7 +356,7 @@ class Agent:
 
     @property
     def context(self) -> ContextName:
-        """Which variables are described below a question."""
+        """The variables that are described below a question."""
         return self._setup.settings.again().context
 
     @context.setter

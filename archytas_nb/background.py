@@ -34,7 +34,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 
 class CellChanges:
-    """Which variables cells have changed; its methods are called on the main thread.
+    """The variables that cells have changed; its methods are called on the main thread.
 
     Of the variables that the run knows and those that a cell names, the content is compared; of all
     others, whether the name has another object. A cell may run another one: at each begin and end,

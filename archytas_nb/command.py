@@ -378,7 +378,7 @@ def _redacted(values: dict[str, Any]) -> str:
 
 
 def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
-    """Which model would be asked, and whether it is available."""
+    """The model that would be asked, and whether it is available."""
     from IPython.core.error import UsageError
     from traitlets import TraitError
     from traitlets.config import Config
@@ -428,7 +428,7 @@ def _model(config: dict[str, Any], *, try_it: bool) -> tuple[str, bool]:
 
 
 def _ends(model: Any) -> str:
-    """When the model and others of its endpoint are shut down, in lines; empty if nobody says."""
+    """The ends of the model and of others of its endpoint, in lines; empty if none is known."""
     today = date.fromisoformat(time.strftime("%Y-%m-%d"))
     ends = ends_of(model)
     lines = []

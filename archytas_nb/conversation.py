@@ -181,7 +181,7 @@ class AskedRun:
 
     @property
     def place(self) -> str:
-        """Where it was asked, in words."""
+        """The place where it was asked, in words."""
         if self.is_call:
             return f"a call after cell {self.cell}"
         return f"cell {self.label}"
@@ -561,7 +561,7 @@ class History:
         return self._turns[self._begin(place) : next(ends, None)]
 
     def _begin(self, place: int) -> int:
-        """Where the conversation of the question at this place begins."""
+        """The place where the conversation of the question at this place begins."""
         return next((n for n in range(place, 0, -1) if self._turns[n].begins), 0)
 
     def add_map(self, planned: PlannedRows) -> None:

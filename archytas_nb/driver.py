@@ -315,7 +315,7 @@ class Driver:
 
     @staticmethod
     def _callers_by_name(request: ev.RunCalls, disclosure: Disclosure) -> dict[str, CallingProgram]:
-        """Who makes the calls that name variables as arguments, with the values of these."""
+        """The caller of calls that name variables as arguments, with the values of these."""
         if request.program:
             disclosure.record_program_calls(request.calls)
             return {}

@@ -62,7 +62,7 @@ class Reading:
 
     @property
     def width(self) -> float:
-        """Which part of the values of this size round to this one, so hit it by chance."""
+        """The part of the values of this size that round to this one, so hit it by chance."""
         return min(1.0, 2 * self.half / (1.5 * self.value)) if self.value else 1.0
 
     def times(self, factor: float) -> Reading:

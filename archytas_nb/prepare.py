@@ -623,7 +623,7 @@ def prepare(
 def _code_place(
     setup: RunSetup, told: Told, protocol: ActiveProtocol, profile: ModelProfile
 ) -> str:
-    """Where code of the model runs, as it is told below the question; empty if it is known."""
+    """The note below a question about where code of the model runs; empty if it is known."""
     tool = next((each for each in told.tools.values() if each.runs_code), None)
     if tool is None:
         is_told = protocol != "program" and profile.sees_all and setup.sees_cells

@@ -1,4 +1,4 @@
-"""Where the numbers and names of an answer come from: results of the run, or nowhere.
+"""The origins of the numbers and names of an answer: results of the run, or nowhere.
 
     result      a result that the model read contains it, as it is rounded here
     derived     it is the sum, difference, ratio, share, … of a few numbers of one result
@@ -185,7 +185,7 @@ class _Pool:
         return [_folded(each.text) for each in self._sources]
 
     def span_of(self, number: Number) -> Span:
-        """Where a number of the answer comes from."""
+        """The origin of a number of the answer."""
         at = (number.start, number.end, number.text)
         for reading in number.plain:
             if any(reading.is_of(each) for each in self._told):

@@ -617,7 +617,7 @@ class Settings:
         return self.values != "all"
 
     def python_for(self, *, by_setting: bool) -> PythonMode:
-        """Where a model may run code; by the setting, or only if it is given with the question."""
+        """The place for code of a model, by the setting, or only by an option of the question."""
         if "python" not in self.given and (not by_setting or self._hides_variables):
             return "off"
         return self.python

@@ -263,7 +263,7 @@ def _attach(found: context.Context) -> None:
 
 
 def _provider(facts: ModelFacts) -> Attributes:
-    """Who serves a model, judged by its address, and where."""
+    """The provider of a model, judged by its address, and the address."""
     parts = urlsplit(facts.base_url)
     known = {urlsplit(each.base_url).netloc: name for name, each in PROVIDERS.items()}
     name = known.get(parts.netloc) or facts.server.lower() or _OTHER

@@ -330,7 +330,7 @@ def _described(name: str, namespace: Mapping[str, Any]) -> str:
 
 
 def _json_end(text: str, start: int) -> int:
-    """Where an object of JSON ends; -1 where none begins here.
+    """The end of a JSON object; -1 where none begins here.
 
     It is decoded in a part of the text that grows only while more text could complete the object:
     an error of the decoder takes time for all of the text that it is given.

@@ -63,7 +63,7 @@ def runs(names: Iterable[str]) -> list[str]:
 
 
 _Step: TypeAlias = tuple[int, int]
-"""Which number of a name differs, and by how much."""
+"""The number in a name that differs, and by how much."""
 
 
 def _step(before: str, name: str) -> _Step | None:
@@ -143,7 +143,7 @@ def edit_in_words(name: str, before: str, after: str) -> str:
 
 
 def answered_in_words(seconds: float) -> str:
-    """Who has answered a question, and after how long."""
+    """The words for an answer of the person, and after how long."""
     return f"answered by you{after_seconds(seconds)}"
 
 

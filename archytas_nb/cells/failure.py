@@ -196,7 +196,7 @@ def _frames(failure: Failure) -> Iterator[_Frame]:
 
 
 def _place(code: CodeType, number: int | None, *, is_cell: bool, is_users: bool) -> str:
-    """Where a frame is: a cell, a file of the user by its name, or a module of a library."""
+    """The place of a frame: a cell, a file of the user by its name, or a module of a library."""
     if is_cell:
         return f"cell [{number}]" if number is not None else "a cell"
     path = Path(code.co_filename)

@@ -605,7 +605,7 @@ def files_undone(expected: Collection[str]) -> Iterator[Ledger]:
 
 @contextmanager
 def changed_by_others(ledger: Ledger) -> Iterator[set[Path]]:
-    """Which of the paths of a ledger somebody else changes in the block; known after it.
+    """The paths of a ledger that somebody else changes in the block; known after it.
 
     A path that changes although no event says so, and that is not open here, is changed by
     another process. After a program was started it may be that one, so no path is in the result.

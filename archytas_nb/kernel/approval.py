@@ -819,7 +819,7 @@ def _lines_of_block(argument: FormArgument, *, whole: bool) -> list[str]:
 
 
 def _note_of(argument: FormArgument) -> str:
-    """Where the value of an argument that was not edited comes from."""
+    """The origin of the value of an argument that was not edited."""
     if argument.sent is not None:
         return f"  (sent as {keep_both_ends(argument.sent, _MAX_SHORT_VALUE)})"
     if argument.is_default:

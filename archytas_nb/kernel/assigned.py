@@ -1,4 +1,4 @@
-"""Which variables the person's own code assigns, judged by its text.
+"""The variables that the person's own code assigns, judged by its text.
 
 The value of a variable does not tell who assigned it: a tool may return the same object to the
 agent and to the person. The code of the cells, or of the script, does.

@@ -41,7 +41,7 @@ _DATE = "(date)"
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who reads a context: a model, and what it may learn.
+    """The reader of a context: a model, and the values that it may learn.
 
     Attributes:
         form: The form of cards.

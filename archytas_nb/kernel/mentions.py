@@ -1,4 +1,4 @@
-"""Which variables and columns a question names.
+"""The variables and columns that a question names.
 
 A name counts as a whole word, unless it is a word of the sentence: a single letter, which may be a
 unit or an article, needs more evidence. People usually write the name of a column in words: its
@@ -27,7 +27,7 @@ _SHORTEST_PART = 4  # letters of a word of it that counts by itself
 
 
 def place_of(name: str, question: str) -> int:
-    """Where a question names a variable; -1 if it does not."""
+    """The place where a question names a variable; -1 if it does not."""
     for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", question):
         if not _is_word_of_sentence(name, question[: found.start()], question[found.end() :]):
             return found.start()
@@ -90,7 +90,7 @@ class _Words:
         self._known = frozenset(self._words)
 
     def place(self, name: str) -> int:
-        """Where a column is named; -1 if it is not."""
+        """The place where a column is named; -1 if it is not."""
         words = _WORD.findall(name[:_MOST_CHARACTERS].casefold())
         if not words or len(words) > _MOST_WORDS or not self._known.issuperset(words):
             return -1

@@ -38,7 +38,7 @@ from archytas_nb.undo.fingerprint import fingerprint
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who asks a question, and so who can permit the calls of its run.
+    """The source of a question, which decides who can permit the calls of its run.
 
     Attributes:
         kind: The person in this notebook, one in a chat, another program, or a recording.
@@ -306,7 +306,7 @@ def _content_of(cell: types.CellType) -> Any:
 
 
 class _Identity:
-    """Which object a value is; equal for the same object, without keeping it alive if possible."""
+    """The identity of a value: equal for the same object, without keeping it alive if possible."""
 
     __slots__ = ("_id", "_kept")
 

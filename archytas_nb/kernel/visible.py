@@ -1,4 +1,4 @@
-"""Which variables a model may know of, and which of them it may read."""
+"""The variables that a model may know of, and those of them that it may read."""
 
 from __future__ import annotations
 

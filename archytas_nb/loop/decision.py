@@ -41,7 +41,7 @@ class Decision:
 
     @property
     def in_words(self) -> str:
-        """Who has decided what, and after how long: ``approved by you after 4 s``."""
+        """The decision, who has made it, and after how long: ``approved by you after 4 s``."""
         return self._text(f" by you{after_seconds(self.seconds)}")
 
     def _text(self, by: str) -> str:

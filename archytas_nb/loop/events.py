@@ -1014,7 +1014,7 @@ class Span:
 
     @property
     def in_words(self) -> str:
-        """Where it comes from, for a person."""
+        """Its origin, for a person."""
         match self.origin:
             case "question":
                 return "from the question"

@@ -214,7 +214,7 @@ def served_by(model: object) -> list[str] | None:
 
 
 def ends_of(model: object) -> dict[str, tuple[date, str]]:
-    """When models of its endpoint are shut down, and who says so; empty if it cannot say."""
+    """The ends of its endpoint's models, and who announced them; empty if unknown."""
     method = getattr(model, "ends", None)
     if method is None:
         return {}

@@ -170,7 +170,7 @@ def _integers(schema: Mapping[str, Any]) -> tuple[Json, ...]:
 
 
 def _place(text: str, name: str, chosen: Json) -> tuple[int, Callable[[Json], str]] | None:
-    """Where a reply has a value last, and how it is written there."""
+    """The last place of a value in a reply, and its text there."""
     before = r"(?<![\w.])"
     if name != WHOLE:
         before = rf"""(?<!\w)["']?{re.escape(name)}["']?\s*[:=]\s*"""

@@ -178,7 +178,7 @@ def _checked(steps: Sequence[PlanStep], tools: Collection[str]) -> Plan:
 
 @dataclass(slots=True)
 class Progress:
-    """Which steps of a plan are done, as the calls tell.
+    """The steps of a plan that are done, judged by the calls.
 
     Args:
         plan: The plan.

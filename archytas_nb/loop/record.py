@@ -319,7 +319,7 @@ def columns_in(exchanges: Iterable[Exchange]) -> tuple[str, ...]:
 
 
 def kinds_in(exchanges: Iterable[Exchange]) -> tuple[DataKind, ...]:
-    """Which kinds of data of the notebook are sent with these exchanges, in words for a person.
+    """The kinds of data of the notebook that are sent with these exchanges, in words for a person.
 
     Not listed are what a person wrote, the tools, and what the model itself wrote.
     """

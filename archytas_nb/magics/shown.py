@@ -248,7 +248,7 @@ def changes(diff: Diff, effects: Sequence[Effect] = ()) -> Overview:
 
 
 def why(name: str, asked: Sequence[AskedRun], cells: Sequence[str], shell: Any) -> str | None:
-    """Which runs and cells changed a variable, the last one first.
+    """The runs and cells that changed a variable, the last one first.
 
     None if nothing is known, and there is no variable of this name.
     """
@@ -275,7 +275,7 @@ def why(name: str, asked: Sequence[AskedRun], cells: Sequence[str], shell: Any) 
 
 
 def why_file(name: str, asked: Sequence[AskedRun]) -> str | None:
-    """Which runs created, changed or deleted a file, the last one first; None if none did."""
+    """The runs that created, changed or deleted a file, the last one first; None if none did."""
     from archytas_nb.effects.ledger import entry_of
     from archytas_nb.effects.told import told
 
@@ -295,7 +295,7 @@ def why_file(name: str, asked: Sequence[AskedRun]) -> str | None:
 
 
 def _not_watched(name: str, asked: Sequence[AskedRun]) -> Iterator[str]:
-    """Which runs may have changed a variable without being seen, and what of it."""
+    """The runs that may have changed a variable, or a part of it, without being watched."""
     unseen = [
         each.place + (" (removed)" if each.is_undone else "")
         for each in asked

@@ -238,7 +238,7 @@ def _parts(content: Json) -> Iterator[Json]:
 
 
 def _source(url: str) -> Json:
-    """Where an image comes from: its data, or its address."""
+    """The source of an image: its data, or its address."""
     media_type, is_data, data = url.removeprefix("data:").partition(";base64,")
     if is_data:
         return {"type": "base64", "media_type": media_type, "data": data}

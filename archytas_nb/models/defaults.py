@@ -69,7 +69,7 @@ class Default:
 
 
 def end_of(base_url: str, name: str) -> str:
-    """When a model ends and who says so, in parentheses; empty if no end is announced."""
+    """The end of a model, and who announced it, in parentheses; empty if nobody has."""
     known = published(base_url, name)
     if known is None or known.ends is None:
         return ""

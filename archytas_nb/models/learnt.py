@@ -58,7 +58,7 @@ def state_dir() -> Path:
 
 
 def file() -> Path:
-    """Where it is kept."""
+    """The file in which it is kept."""
     return state_dir() / "endpoints.json"
 
 

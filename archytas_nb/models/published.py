@@ -28,7 +28,7 @@ class Provider(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where facts were read, and when."""
+    """The address and the day at which facts were read."""
 
     address: str
     read: date

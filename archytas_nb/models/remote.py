@@ -164,7 +164,7 @@ class RemoteModel:
         raise NotImplementedError
 
     def _post(self, name: str, ask: AskModel, form: Capabilities, *, stream: bool) -> Post:
-        """Where a request goes, after the base URL, and its body."""
+        """The path of a request, after the base URL, and its body."""
         raise NotImplementedError
 
     def _new_builder(self, form: Capabilities) -> ReplyBuilder:
@@ -181,14 +181,14 @@ class RemoteModel:
 
     @property
     def key_name(self) -> str:
-        """Where the key is set, for messages."""
+        """The places where the key can be set, for messages."""
         if self.reads_settings:
             return settings.where_to_set("api_key")
         return self.key_variable
 
     @property
     def url_name(self) -> str:
-        """Where the base URL is set, for messages."""
+        """The places where the base URL can be set, for messages."""
         if self.reads_settings:
             return settings.where_to_set("base_url")
         return self.url_variable
@@ -554,7 +554,7 @@ class RemoteModel:
         return models
 
     def ends(self) -> dict[str, tuple[date, str]]:
-        """When models that this endpoint lists are shut down, and who says so; and its own model.
+        """The ends of models that this endpoint lists, and who announced them; and its own model.
 
         What the endpoint says takes precedence; without its list, all that is published counts.
         """

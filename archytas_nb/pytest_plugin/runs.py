@@ -282,7 +282,7 @@ class NotebookRun(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Where it is."""
+        """The place of the item."""
         return self.path, None, f"{self.path.name}: {self.name}"
 
 

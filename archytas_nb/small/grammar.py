@@ -127,7 +127,7 @@ Where any expression is allowed, a small model computes the result itself, or wr
 """
 
 _INPUT_OF = {"string": "textual", "number": "amount", "integer": "amount", "boolean": "truth"}
-"""Which of them a parameter takes, by its type of JSON."""
+"""The ones of them that a parameter takes, by its type of JSON."""
 
 _LITERAL = r"""
 literal ::= literalstring | number | constant

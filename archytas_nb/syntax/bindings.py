@@ -1,4 +1,4 @@
-"""Which names code binds, reads and changes, where each is, and whose variable it is.
+"""The names that code binds, reads and changes, the place of each, and whose variable it is.
 
 Python's `symtable` does not serve: it refuses the cells of a notebook that await, does not say
 where a name is or that ``a += 1`` reads it, and cannot tell two lambdas in one line apart. The
@@ -169,11 +169,11 @@ class _Scope:
         )
 
     def around(self, node: ast.AST) -> _Scope:
-        """Where the types of a function or a class are: a scope of their own if it is generic."""
+        """The scope of the types of a function or a class: a separate one if it is generic."""
         return self.inner("parameters") if getattr(node, "type_params", ()) else self
 
     def of_walrus(self) -> _Scope:
-        """Where ``name := value`` binds the name: outside of comprehensions."""
+        """The scope in which ``name := value`` binds the name: outside of comprehensions."""
         scope = self
         while scope.kind == "comprehension" and scope.outer is not None:
             scope = scope.outer

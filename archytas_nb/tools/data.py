@@ -252,7 +252,7 @@ def listed_names(labels: Sequence[str]) -> str:
 
 
 def _missing_in(columns: Sequence[Column], table: Table) -> str:
-    """Which columns have missing values, and how many; empty if none has."""
+    """The columns with missing values, and their numbers; empty if no column has any."""
     if (table.size or 0) * len(columns) > _CELLS_TO_COUNT:
         return "not counted"
     found: dict[str, list[str]] = {}

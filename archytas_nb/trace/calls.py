@@ -83,7 +83,7 @@ def _without_defaults(sent: ev.Json, edit: ev.Edit) -> ev.Json:
 
 
 def _asked(outcome: ev.CallOutcome) -> str:
-    """Who answered what the call has asked, or why nobody was asked about the call."""
+    """The words for an answer to the call's question, or for why nobody was asked about it."""
     if outcome.allowed:
         return f"not asked: {outcome.allowed}"
     if outcome.person_seconds is not None:
@@ -92,7 +92,7 @@ def _asked(outcome: ev.CallOutcome) -> str:
 
 
 def _difference(value: str, earlier: str) -> int:
-    """Where a value begins to differ from an earlier one; -1 if it does not."""
+    """The place where a value begins to differ from an earlier one; -1 if it does not."""
     if value == earlier:
         return -1
     for place, (mine, theirs) in enumerate(zip(value, earlier, strict=False)):

@@ -20,7 +20,7 @@ from archytas_nb.trace.forms import ApprovalSheet, Decided, QuestionSheet, Sheet
 
 
 class _Person(Protocol):
-    """Who is asked where there are no controls; see `archytas_nb.kernel.person.Person`."""
+    """The person to ask where there are no controls; see `archytas_nb.kernel.person.Person`."""
 
     @property
     def there(self) -> bool: ...

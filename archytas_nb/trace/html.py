@@ -1220,7 +1220,7 @@ def _argument(argument: FormArgument) -> Iterator[Html]:
 
 
 def _origin_of(argument: FormArgument) -> Html | None:
-    """Where the value of an argument comes from, if not from the model as it is."""
+    """The origin of the value of an argument, if not the model as it is."""
     notes = []
     if argument.is_default:
         notes.append("default")

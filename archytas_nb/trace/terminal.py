@@ -59,7 +59,7 @@ _PATTERNS = (
 
 
 class Screen:
-    """Where the lines go: a terminal, a console, or a file.
+    """The target of the lines: a terminal, a console, or a file.
 
     Attributes:
         is_live: Whether a person reads it as it comes: lines are wrapped, and have colours.

@@ -157,7 +157,7 @@ class CallView:
 
     @property
     def decided(self) -> str:
-        """Where a call ran and who decided about it, or answered it; a refusal is its result."""
+        """The place where a call ran, and who decided about it or answered it."""
         if self.status == "refused":
             return ""
         return ", ".join(filter(None, [self.place, self._decision or self.asked]))

@@ -207,7 +207,7 @@ def _of_elements(old: Parts, new: Parts, place: Callable[[Any], str]) -> tuple[l
 
 
 def _first_places(old: Parts, new: Parts) -> list[int]:
-    """Where two tuples of the same length differ: all that are examined, and one more."""
+    """The places where two tuples of the same length differ: all examined ones, and one more."""
     return list(itertools.islice(differing(old, new), _EXAMINED + 1))
 
 

@@ -1,4 +1,4 @@
-"""Which variables lead to an object: by attributes, elements, closures, views and global names."""
+"""The variables that lead to an object: by attributes, elements, closures, views, global names."""
 
 from __future__ import annotations
 

@@ -284,7 +284,7 @@ class Reversal:
         return self._left[item]
 
     def _used(self, item: Item, holders: Holders) -> str:
-        """Which variables use an item that did not when it was left; empty if none does."""
+        """The reason that variables use an item since it was left; empty if none does."""
         then = self.left(item).uses.get(item)
         if then is None or not holders.is_whole:
             return ""

@@ -297,7 +297,7 @@ def _mark_of_index(index: Any) -> Hashable:
 
 
 def _place(buffer: Any) -> Hashable:
-    """Where a buffer of arrow has its bytes; without any, it is the same at every address."""
+    """The place of the bytes of an arrow buffer; without bytes, all addresses are the same."""
     if buffer is None or not buffer.size:
         return None
     return buffer.address, buffer.size
