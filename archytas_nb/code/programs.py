@@ -311,40 +311,10 @@ class _Translation:
     def call(self, node: ast.Call, tool: Tool, *, in_function: bool) -> ast.expr:
         """The call of a tool as a call of its function."""
         # A call in the text has no id: its name and its lines tell which calls it made.
-        made = [
-            each for each in self._calls
-            if each.call.name == tool.name and each.line in range(
-                node.lineno, (node.end_lineno or node.lineno) + 1
-            )
-        ]  # fmt: skip
-        visible = [each for each in tool.parameters if not each.injected]
-        given = _given(node, visible)
-        args: list[ast.expr] = []
-        keywords: list[ast.keyword] = []
-        has_injected = any(each.injected for each in tool.parameters)
-        written = {name: place for name, place, _ in given}
-        values = {name: value for name, _, value in given}
-        order = [each for each in tool.parameters if each.injected or each.name in values]
-        # Python evaluates arguments as they are written, so their order stays. An injected one is
-        # not written, and comes first: no argument that follows it can be positional.
-        order.sort(key=lambda each: list(written).index(each.name) if each.name in written else -1)
-        for each in order:
-            if each.injected:
-                value: ast.expr = _parsed("globals()")
-            else:
-                value = self._argument(each, values[each.name], made)
-            is_first = written.get(each.name) == "positional" and not has_injected
-            if each.positional or is_first:
-                args.append(value)
-            else:
-                keywords.append(ast.keyword(each.name, value))
-        named = {each.name for each in tool.parameters}
-        for rest in (each for each in tool.parameters if each.is_rest):
-            others = {name: value for name, value in values.items() if name not in named}
-            for name, value in others.items():
-                keywords.append(ast.keyword(name, self._argument(rest, value, made)))
-        function = _parsed(self._caller.function(tool))
-        call: ast.expr = ast.Call(function, args, keywords)
+        lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        made = [each for each in self._calls if each.call.name == tool.name and each.line in lines]
+        args, keywords = self._arguments(node, tool, made)
+        call: ast.expr = ast.Call(_parsed(self._caller.function(tool)), args, keywords)
         outcome = next((each.outcome for each in made if each.is_done), None)
         plain = ast.unparse(call)
         source = awaited_or_listed(tool, outcome, plain)
@@ -353,6 +323,38 @@ class _Translation:
         if in_function and ("await " in source or "async " in source):
             raise CannotTranslate(f"a function of it calls {tool.name!r}, which is async")
         return _parsed(source)
+
+    def _arguments(
+        self, node: ast.Call, tool: Tool, made: Sequence[RecordedCall]
+    ) -> tuple[list[ast.expr], list[ast.keyword]]:
+        """The arguments of a call for the function, by position and by name.
+
+        Python evaluates arguments as they are written, so their order stays. Those that the tool
+        injects come first; then no argument that follows them can be positional.
+        """
+        args: list[ast.expr] = []
+        keywords: list[ast.keyword] = []
+
+        def add(parameter: Parameter, name: str, value: ast.expr, *, is_first: bool) -> None:
+            if parameter.positional or is_first:
+                args.append(value)
+            else:
+                keywords.append(ast.keyword(name, value))
+
+        injected = [each for each in tool.parameters if each.injected]
+        visible = [each for each in tool.parameters if not each.injected]
+        for each in injected:
+            add(each, each.name, _parsed("globals()"), is_first=False)
+        parameters = {each.name: each for each in visible}
+        rest = next((each for each in visible if each.is_rest), None)
+        given = {name: (place, value) for name, place, value in _given(node, visible)}
+        for name, (place, value) in given.items():
+            parameter = parameters.get(name, rest)
+            if parameter is not None:
+                converted = self._argument(parameter, value, made)
+                is_first = place == "positional" and not injected
+                add(parameter, name, converted, is_first=is_first)
+        return args, keywords
 
     def _argument(
         self, parameter: Parameter, value: ast.expr, made: Sequence[RecordedCall]

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any
 
 import pytest
+from typing_extensions import TypedDict, Unpack
 
 import archytas_nb as nb
 from archytas_nb import driver
@@ -60,6 +61,15 @@ class Log:
 def add(log: Log, value: int) -> None:
     """Add a value to a log."""
     log.values.append(value)
+
+
+class Parts(TypedDict, extra_items=float):  # type: ignore[call-arg]
+    pass
+
+
+def label(text: str, **parts: Unpack[Parts]) -> str:
+    """Label parts."""
+    return f"{text} {parts}"
 
 
 def program(text: str) -> str:
@@ -393,3 +403,13 @@ def test_code_that_raises_is_undone() -> None:
 def test_a_run_that_goes_on_has_no_code() -> None:
     with pytest.raises(RuntimeError, match="not ended"):
         Run("?").code()
+
+
+def test_arguments_of_a_program_are_computed_in_the_order_in_which_they_are_written() -> None:
+    text = (
+        'said = label(big=mean_mass(species="Gentoo"), text=str(mean_mass(species="Adelie")))\n'
+        "answer(said)"
+    )
+    run = asked([mean_mass, label], program(text), protocol="program")
+    assert body(run).splitlines()[0] == text.splitlines()[0]
+    proved(run, 4)
