@@ -60,7 +60,7 @@ class Calibration:
         """The share of right answers among the most confident ones.
 
         Args:
-            coverage: Which part of all answers counts, from 0 to 1; at least one does.
+            coverage: The share of answers that counts, from 0 to 1; at least one answer does.
         """
         if not self.answers:
             return math.nan

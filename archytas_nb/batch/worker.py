@@ -38,7 +38,7 @@ class Order(NamedTuple):
 
     Attributes:
         token: Its name.
-        folder: Where its claim is taken.
+        folder: The folder in which its claim is taken.
         repeatable: Whether it may run twice.
         parcel: The digest of the parcel with the work.
         about: The subject of the attempt, pickled; empty if the parcel is only to be read.

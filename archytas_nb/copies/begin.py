@@ -31,10 +31,10 @@ class Beginning:
         limits: The limits of the copy.
         memory: How many bytes it may use in addition to those that it has.
         readable: The paths that it may read.
-        scratch: Where it may write.
+        scratch: The folder in which it may write.
         tools: The names of functions that run in the kernel.
         parent: The process that ends it with itself.
-        path: Where Python imports from.
+        path: The import path of Python.
         working: The working folder.
     """
 
@@ -63,8 +63,8 @@ def serve(
     Args:
         beginning: The data that it needs.
         namespace: Its variables.
-        reading: Where the kernel asks.
-        writing: Where the kernel reads.
+        reading: The descriptor with the questions of the kernel.
+        writing: The descriptor for the answers.
         life: A descriptor that is closed when the kernel ends; None where nothing is forked.
         is_main: Whether the main thread of the parent forked this process.
     """

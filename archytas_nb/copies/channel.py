@@ -95,7 +95,7 @@ def receive(
     """Read a frame.
 
     Args:
-        descriptor: Where from.
+        descriptor: The descriptor to read from.
         most: How many bytes it may have.
         waiting: A function to call, several times a second, until it is complete.
 

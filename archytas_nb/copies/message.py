@@ -25,7 +25,7 @@ class Parcel(NamedTuple):
     """Variables as a message.
 
     Attributes:
-        names: Which they are.
+        names: The names of the values.
         head: The pickle.
         buffers: The separate buffers.
     """
@@ -86,7 +86,7 @@ def pack(namespace: Mapping[str, Any], wanted: Named, seconds: float, most: int)
 
     Args:
         namespace: The variables of the kernel.
-        wanted: Which of them.
+        wanted: The variables that the program names.
         seconds: How long it may take.
         most: How many bytes it may be.
 

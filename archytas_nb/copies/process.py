@@ -96,8 +96,8 @@ class CopyProcess:
 
     Args:
         child: The process.
-        reading: Where it reports.
-        writing: Where it is asked.
+        reading: The descriptor with its reports.
+        writing: The descriptor for questions to it.
         life: A descriptor that is closed when the kernel ends, or with the copy.
         beginning: The data that it began with.
         stopped: Whether the person has interrupted the question.

@@ -85,7 +85,7 @@ class _Test(NamedTuple):
     """Whether the bits of an argument are one of some values.
 
     Attributes:
-        argument: Which one, from 0.
+        argument: The number of the argument, from 0.
         mask: The bits that count, of the lower 32.
         values: The values that they may have.
         result: The filter's result if they have one; None to go on to the next test of the call.

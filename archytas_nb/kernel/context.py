@@ -77,14 +77,14 @@ def context_of(
     """The description for a question; None if the model must not look at variables.
 
     Args:
-        kind: Which variables are described.
+        kind: The kind of variables to describe.
         namespace: The variables.
         question: The question.
         sent: The exchanges before it that are sent with it.
         earlier: The exchange that this one replaces. If its question is the same, the same names
             are described again, whatever later cells have created since.
         failed: The cell that failed before the question: what it names counts as named, too.
-        reader: Who reads it.
+        reader: The reader of the description.
     """
     if kind == "none":
         return None

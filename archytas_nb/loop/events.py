@@ -999,7 +999,7 @@ class Span:
         origin: Where it comes from.
         call: The call whose result it is from: ``mean_by("mass")``; empty if it is from none.
         step: The number of the step of the call, from 1; 0 if it is from none.
-        place: Where in the result, such as ``Gentoo, body_mass_g``; empty if that is not known.
+        place: The place in the result, such as ``Gentoo, body_mass_g``; empty if that is not known.
         formula: How it is derived from numbers of the result; empty if it is not.
     """
 

@@ -43,7 +43,7 @@ async def started(
     Args:
         command: The command.
         environment: Its variables.
-        log: Where its stderr goes.
+        log: The file for its stderr.
         reader: Reads its messages.
         on_end: Called with the exit status when it ends by itself; None if that is not known.
 

@@ -181,7 +181,7 @@ class TerminalLayer:
     """Prints a run while it goes on.
 
     Args:
-        screen: Where to.
+        screen: The target of the lines.
     """
 
     def __init__(self, screen: Screen | None = None) -> None:
