@@ -969,7 +969,7 @@ class Agent:
             output_type: The type of its answer.
             options: Its options.
             is_watched: Whether its changes are watched, unless the agent has `undo` switched off.
-            said: What the model is told with the question; empty for nothing.
+            said: The message for the model with the question; empty for none.
 
         Returns:
             What it is asked with, and what asks it: the events of the run for some observers.

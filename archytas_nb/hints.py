@@ -1,4 +1,4 @@
-"""What is meant by a name, an argument or a call that does not exist, for error messages.
+"""Suggestions for a name, an argument or a call that does not exist, for error messages.
 
 One search answers for all public classes and functions. Names that exist are read from the classes
 and signatures; `WORDS` has what other libraries call them, and `REMARKS` what has no counterpart.
@@ -201,7 +201,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 def _elsewhere(
     name: str, owner: str, means: Callable[[str, str], bool], *, as_argument: bool
 ) -> str:
-    """What a name means of another class or function; empty if nothing."""
+    """The meaning of a name in another class or function; empty if it has none."""
     order = sorted(_VARIABLES, key=lambda each: each != owner)
     others = [each for each in order if as_argument or each != owner]
     in_classes = [_of_class(each, name, means) for each in others]
@@ -267,7 +267,7 @@ def _all(known: Iterable[str]) -> str:
 
 
 def remark(name: str, owner: str) -> str:
-    """What to do in place of a name that has no counterpart; empty if nothing is known of it."""
+    """The advice about a name that has no counterpart; empty if there is none."""
     for text, names in REMARKS.get(owner, {}).items():
         if name in names.split():
             return text.replace("{name}", name)
@@ -275,7 +275,7 @@ def remark(name: str, owner: str) -> str:
 
 
 def argument_hint(name: str, known: Iterable[str], owner: str) -> str:
-    """What to write in place of an argument, as the end of a message."""
+    """The text to write in place of an argument, as the end of a message."""
     known = [*known]
     if remarked := remark(name, owner):
         return f"; {remarked}"

@@ -11,7 +11,7 @@ class Cure:
 
     Attributes:
         source: The statements.
-        why: What was changed, for the comment.
+        why: The change, for the comment.
     """
 
     source: str

@@ -180,7 +180,7 @@ def _level(failure: Failure) -> Cure | None:
 
 
 def _named(error: BaseException) -> Any:
-    """What an error has not found."""
+    """The name or key that an error has not found."""
     return error.args[0] if error.args else None
 
 
@@ -637,7 +637,7 @@ class _Renaming(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """What something is compared with is a value, no name of a column."""
+        """The right side of a comparison is a value, not the name of a column."""
         node.left = self.visit(node.left)
         node.comparators = [
             each if isinstance(each, ast.Constant) else self.visit(each)

@@ -243,7 +243,7 @@ class _MakingWhole(ast.NodeTransformer):
         self.found: list[str] = []
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """What has a method called stays what it is."""
+        """Leave the object of a method call as it is."""
         if isinstance(node.value, ast.Subscript):
             self.generic_visit(node.value)
         else:

@@ -17,8 +17,8 @@ class Reading:
 
     Attributes:
         form: The expression that reads it, with ``{}`` for the column.
-        what: What it holds, in words.
-        lost: What counts as missing, in words; empty for nothing.
+        what: The kind of its values, in words.
+        lost: The texts that count as missing, in words; empty for none.
         changes_order: Whether its values have another order than its texts.
     """
 
@@ -32,7 +32,7 @@ class Reading:
         return self.form.replace("{}", column)
 
     def words(self, column: str) -> str:
-        """What is done, for a comment."""
+        """The change, for a comment."""
         return f"the {self.what} of {column} are text, and are read{self.lost}"
 
 

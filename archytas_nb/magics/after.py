@@ -64,7 +64,7 @@ class AfterRuns:
             self._row.change(self._offered())
 
     def _actions(self, run: Run, again: Callable[[str], Run]) -> list[Action]:
-        """What can be done with a run now."""
+        """The possible actions with a run now."""
         from archytas_nb.loop.events import Stopped
         from archytas_nb.trace.actions import Action, Done
 

@@ -47,10 +47,10 @@ class PersonWithButtons:
 
 
 class Outcome(NamedTuple):
-    """What an ended question leaves to the person.
+    """The outcome of a question that has ended, for the person.
 
     Attributes:
-        note: What they have to know besides the answer.
+        note: Facts that they have to know besides the answer.
         code: The code of a cell to add, which only the reply to a cell can carry.
     """
 

@@ -251,7 +251,7 @@ def _unknown(word: str, parser: ArgumentParser, sign: str = "%") -> str:
 
 
 def _instead_of(name: str, own: Sequence[str]) -> list[str]:
-    """What the name of an unknown option means: an option, a magic, a setting or an argument.
+    """The meanings of an unknown option: an option, a magic, a setting or an argument.
 
     Args:
         name: The name, with underscores.
@@ -281,7 +281,7 @@ def _instead_of(name: str, own: Sequence[str]) -> list[str]:
 
 
 def instead_of_magic(name: str) -> str:
-    """What a magic ``%agent_NAME`` that does not exist may mean, in a sentence."""
+    """The possible meaning of a magic ``%agent_NAME`` that does not exist, in a sentence."""
     meant = " or ".join(_instead_of(name, [])) or "%agent alone lists all"
     return f"%agent_{name} is not a magic; {meant}."
 
@@ -411,7 +411,7 @@ def split_options(line: str, parser: ArgumentParser) -> tuple[list[str], str]:
 
 
 def help_of(action: Action) -> str:
-    """What an option is for, as argparse formats it."""
+    """The help of an option, as argparse formats it."""
     return (action.help or "") % vars(action)
 
 

@@ -107,8 +107,8 @@ class _Lack:
 
     Attributes:
         fault: The statement, and which number.
-        hints: What its variables are.
-        sound: What ran before the statement that made the data; None if that is not known.
+        hints: Descriptions of its variables.
+        sound: The code before the statement that made the data; None if that is not known.
         place: How many statements of the program ran before it.
     """
 

@@ -183,7 +183,7 @@ class ProgramsInCopy:
         return None
 
     def _suspected(self, wrong: _Wrong, program: str) -> _Wrong:
-        """What is wrong with a program, which is kept in case that no other one answers."""
+        """The fault of a program, which is kept in case that no other one answers."""
         if self._suspect is None and not self.loop.programs.calls:
             self._suspect = (program, wrong.text.removeprefix("ValueError: "))
         return wrong
@@ -266,7 +266,7 @@ class ProgramsInCopy:
         )
 
     def _wrong_answer(self, end: ProgramEnded, ran: str) -> _Wrong | None:
-        """What is wrong with the answer of a program of which this ran; None for nothing."""
+        """The fault in the answer of a program of which this ran; None if there is none."""
         if numbers := invented_numbers(answering(ran), self._sources(), self._known):
             listed = ", ".join(numbers)
             return _Wrong(f"{listed} in the answer does not come from the data", failed="answer(…)")
@@ -282,7 +282,7 @@ class ProgramsInCopy:
         return None
 
     def _values_of(self, end: ProgramEnded, ran: str) -> dict[str, Json]:
-        """What a program computed from data, where it lacks only an answer; empty for nothing."""
+        """The values that a program computed from data, where it lacks only an answer."""
         values = values_of(end, ran, self._known)
         whole = f"{_without_answer(ran)}\n{PROGRAM_ANSWER}(({', '.join(values)},))"
         return {} if not values or invented_numbers(whole, self._sources(), self._known) else values

@@ -35,7 +35,7 @@ def _aligned(text: str) -> str:
 
 
 def _readings(text: str) -> Iterator[str]:
-    """What a text can be read as."""
+    """The readings of a text."""
     for each in (text, html.unescape(text)):
         yield each
         yield requoted(each)

@@ -23,7 +23,7 @@ class Misnamed:
         ran: The program with the names of the parts, up to where a wrong one is first read; all of
             it where none is.
         name: This name, which has no value then; empty if there is none.
-        why: What is wrong, in words.
+        why: The fault, in words.
     """
 
     ran: str

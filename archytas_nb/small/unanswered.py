@@ -1,4 +1,4 @@
-"""What a program has computed where it gives no answer: it prints it, or its answer failed.
+"""The values of a program that gives no answer: it prints them, or its answer failed.
 
 What a program prints at its end is its answer. Values of which only the answer failed are better
 than nothing for a person who is told how they came about. What a program has computed before a
@@ -124,5 +124,5 @@ def _answers(statement: ast.stmt) -> bool:
 
 
 def as_answer(values: Mapping[str, Json]) -> Any:
-    """What these values are as an answer: one is the answer itself."""
+    """The answer that consists of these values: one is the answer itself."""
     return next(iter(values.values())) if len(values) == 1 else dict(values)

@@ -1,4 +1,4 @@
-"""The behavior of forms in a page while they wait for a person.
+"""The behaviour of forms in a page while they wait for a person.
 
     appears ──▶ drawn for 0.7 s, each end of the call seen ──▶ it can be run
        │                                                     click on a button
