@@ -9,7 +9,7 @@ import pytest
 from tests.batch.shop import Shop
 from tests.batch.test_plan import data, expected
 from tests.lab.lab import Lab, opened
-from tests.lab.stories import CONTROLS, write_map, write_plan
+from tests.lab.stories import CONTROLS, write_controls, write_map, write_plan
 from tests.lab.test_lab import STATIC, bundles, trace_with_buttons
 from tests.servers.plays import Hang, Status
 from tests.servers.server import Server
@@ -119,6 +119,53 @@ def test_a_page_that_is_opened_again_says_what_can_be_done_and_then_shows_the_fi
     traces.filter(has_text="Nine rows are left.").first.wait_for()
     assert traces.filter(has_text="had not finished").count() == 0
     again.close()
+
+
+@pytest.mark.slow
+def test_a_form_that_is_being_edited_is_not_run_by_a_page_that_is_opened_again(
+    lab: Lab, sit: Any, browser: Any
+) -> None:
+    """Such a page has no form; what was typed counts where it was typed, and an interrupt runs nothing."""
+    write_controls(lab.work, "edited.ipynb")
+    desk = sit("edited.ipynb")
+    for cell in range(4):
+        desk.run_cell(cell)
+    click(desk, "Edit")
+    above = desk.page.locator(FORM).get_by_label("above")
+    above.fill("2")
+    desk.wait_for_text("was: 8")
+    desk.wait_for_static_copy(3, "delete_rows")
+    desk.save()
+    again = opened(lab, browser)
+    again.evaluate("jupyterapp.commands.execute('docmanager:open', {path: 'edited.ipynb'})")
+    traces = again.locator(".archytas-nb-trace:visible")
+    traces.filter(has_text="%agent_answer run delete_rows#").first.wait_for()
+    copy = traces.filter(has_text="%agent_answer run delete_rows#").first
+    assert "8" in copy.inner_text()  # what would run from there: the call as the model made it
+    assert again.locator(f"{FORM}:visible").count() == 0
+    above.press("Control+Enter")
+    desk.wait_until_run(3)
+    traces.filter(has_text="you changed above").first.wait_for()
+    assert "delete_rows(above=2)" in trace_with_buttons(desk.outputs(3))["text/plain"]
+    again.close()
+    desk.run_cell(6)
+    click(desk, "Edit")
+    desk.page.locator(FORM).get_by_label("above").fill("1")
+    desk.wait_for_text("was: 8")
+    desk.save()
+    desk.page.reload()
+    desk.page.wait_for_function("window.jupyterapp?.restored.then(() => true)")
+    desk.page.evaluate("jupyterapp.commands.execute('docmanager:open', {path: 'edited.ipynb'})")
+    traces = desk.page.locator(".archytas-nb-trace:visible")
+    traces.filter(has_text="%agent_answer run delete_rows#").first.wait_for()
+    assert desk.page.locator(f"{FORM}:visible").count() == 0
+    desk.interrupt()
+    desk.page.locator(".archytas-nb-trace:visible", has_text="interrupted").first.wait_for()
+    desk.command("notebook:insert-cell-below")
+    desk.type_into(1, "rows")  # below the first cell, which is active in a page that was loaded
+    desk.run_cell(1)
+    desk.wait_until_run(1)
+    assert desk.text(1).endswith("[0, 1, 2]")
 
 
 def test_an_agent_is_told_something_while_its_cell_computes(lab: Lab, sit: Any) -> None:
