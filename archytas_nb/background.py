@@ -4,9 +4,10 @@
                  (main thread)     ▲    cells run meanwhile        (no cell runs meanwhile)
                                    └───────────────────────────────────────┘
 
-A cell may change what the run has read. Each cell is looked at before and after it, so the changes
-are known. The model reads of them before its next step; and calls that it wrote before it was
-told are not run, since they may overwrite what the cell has done.
+A cell may change what the run has read, and so may a callback or a thread while the model writes.
+The variables are looked at before and after each cell and each piece of the run's own work, so the
+changes are known. The model reads of them before its next step; and calls that it wrote before it
+was told are not run, since they may overwrite what was done.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 
 class CellChanges:
-    """The variables that cells have changed; its methods are called on the main thread.
+    """The variables that others than the run have changed; its methods are called on the main thread.
 
     Of the variables that the run knows and those that a cell names, the content is compared; of all
     others, whether the name has another object. A cell may run another one: at each begin and end,
@@ -47,10 +48,10 @@ class CellChanges:
     Args:
         namespace: The variables.
         known: Returns the names of those whose content is always compared.
-        note: Called with the names that a cell has changed.
+        note: Called with the names that have changed.
 
     Attributes:
-        changed: All names that cells have changed so far.
+        changed: All names that have changed so far.
     """
 
     def __init__(
@@ -71,23 +72,27 @@ class CellChanges:
         """A cell begins."""
         names = {*self._known(), *_NAME.findall(str(getattr(info, "raw_cell", "")))}
         if self.is_running:
-            self._compare()
             names |= self._contents.keys()
+        self.compare()
         self.is_running = True
         self._look(names)
 
     def ended(self, _: Any = None) -> None:
         """A cell has ended."""
-        self._compare()
+        self.compare()
         self.is_running = False
         if self._objects is not None:
             self._look(self._contents)
+
+    def look(self) -> None:
+        """The run has done a piece of its work."""
+        self._look(self._known())
 
     def _look(self, names: Collection[str]) -> None:
         self._objects = self._ids()
         self._contents = {name: self._content(name) for name in names if is_users_name(name)}
 
-    def _compare(self) -> None:
+    def compare(self) -> None:
         """Note what has changed since the last look."""
         if self._objects is None:
             return
@@ -191,6 +196,7 @@ class BackgroundRun:
         events: Its events; the first of them are taken here, on the main thread.
         main: The main thread.
         stopped: Set to end the run.
+        changes: Told before and after each piece of its work.
         on_end: Called on the main thread when it has ended.
 
     Attributes:
@@ -203,6 +209,7 @@ class BackgroundRun:
         events: Events,
         main: MainThread,
         stopped: Stop,
+        changes: CellChanges,
         on_end: Callable[[], object],
     ) -> None:
         self.run = run
@@ -210,6 +217,7 @@ class BackgroundRun:
         self._events = events
         self._main = main
         self._stopped = stopped
+        self._changes = changes
         self._on_end = on_end
         self._has_thrown = False
         self._working: Future[Any] | None = None
@@ -217,6 +225,7 @@ class BackgroundRun:
         self._done.set_running_or_notify_cancel()
         # All that is asked with is decided now, before another cell can run.
         self._event = self._first()
+        changes.look()
 
     def start(self) -> None:
         """Go on, in a thread."""
@@ -256,7 +265,7 @@ class BackgroundRun:
                 if isinstance(event, (ev.AskModel, ev.Delta)) and not self._has_thrown:
                     event = next(self._events, None)
                 else:
-                    event = self._on_main(self._advance)
+                    event = self._on_main(self._work)
         except KeyboardInterrupt:
             pass  # the ending says so
         except BaseException as error:  # noqa: BLE001 - of a model or an observer of the user's
@@ -273,6 +282,15 @@ class BackgroundRun:
             return self._working.result()
         finally:
             self._working = None
+
+    def _work(self) -> ev.Event | None:
+        """Go on until the next request to the model, in one piece: nothing comes between."""
+        self._changes.compare()
+        event = self._advance()
+        while event is not None and not isinstance(event, (ev.AskModel, ev.Delta)):
+            event = self._advance()
+        self._changes.look()
+        return event
 
     def _advance(self) -> ev.Event | None:
         """The next event; a stop is an interrupt of what would come next."""

@@ -127,7 +127,9 @@ class Notebook:
             setup, self.run, question, None, self.inbox, [],
             lambda prepared, run, show: notebook_executor(prepared, run, show, inbox=self.inbox),
         )  # fmt: skip
-        self.background = BackgroundRun(self.run, events, self.main, stopped, self._end)
+        self.background = BackgroundRun(
+            self.run, events, self.main, stopped, self.changes, self._end
+        )
         self.inbox.on_stop = self.background.stop
 
     def _end(self) -> None:
@@ -141,6 +143,10 @@ class Notebook:
         finally:
             self.names["running"].pop()
             self.changes.ended()
+
+    def callback(self, code: str) -> None:
+        """What a widget, a timer or a thread runs, of which no cell tells."""
+        exec(code, self.names)
 
     async def async_cell(self, code: str) -> None:
         """A cell that waits in its middle."""
@@ -170,7 +176,8 @@ def told(run: Run[Any]) -> list[str]:
 
 
 actions = st.lists(
-    st.sampled_from(["cell", "cell", "async cell", "other", "reply", "step", "step"]), max_size=14
+    st.sampled_from(["cell", "cell", "async cell", "callback", "other", "reply", "step", "step"]),
+    max_size=14,
 )
 
 
@@ -188,8 +195,9 @@ def test_no_update_is_lost_in_any_order_of_cells_and_calls(  # noqa: C901 - a ca
             if accident == "stop" and place == when:
                 notebook.inbox.stop()
             match each:
-                case "cell":
-                    notebook.cell("x += 1")
+                case "cell" | "callback":
+                    run = notebook.cell if each == "cell" else notebook.callback
+                    run("x += 1")
                     cells += 1
                 case "async cell":
                     await notebook.async_cell("x = x + 1")
@@ -300,6 +308,7 @@ def test_what_a_cell_changes_after_it_has_run_another_one_is_noted() -> None:
     assert noted == ["y", "z", "x"]
     assert not changes.is_running
     names["x"].append(3)  # by the run
+    changes.look()
     changes.begun(SimpleNamespace(raw_cell="1"))
     changes.ended()
     assert noted == ["y", "z", "x"]

@@ -649,7 +649,7 @@ class ArchytasNB(SettingTraits, Magics):
             if out is not None and run.status != "answered":
                 notes.append(f"{out} was not changed")
             elif out is not None and out in changed:
-                notes.append(f"{out} was kept, because a cell has changed it meanwhile")
+                notes.append(f"{out} was kept, because it was changed meanwhile")
                 if self.shell.user_ns.get("Out", {}).get(cell.number) is run:
                     notes.append(f"the answer is Out[{cell.number}].output")
             elif out is not None:

@@ -160,7 +160,7 @@ class Background:
                 self._with_code.append(begun)
 
         try:
-            running = BackgroundRun(run, events, main, stopped, ended)
+            running = BackgroundRun(run, events, main, stopped, changes, ended)
         except BaseException:
             self._history.end(asking, run)
             shown.close()
