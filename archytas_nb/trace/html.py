@@ -313,6 +313,7 @@ def summary_line(view: RunView) -> str:
         "corrected": sum(faults),
         "failed": len(faults) - sum(faults),
         "refused": sum(call.status == "refused" for call in calls),
+        "not run": sum(call.status == "not_run" and not call.is_repeated for call in calls),
     }
     parts += [f"{number:,} {what}" for what, number in tally.items() if number]
     parts.append(facts_of(view))

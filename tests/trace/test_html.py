@@ -50,6 +50,12 @@ def test_all_steps_are_folded_into_one_line_and_an_error_that_was_corrected_is_n
     assert html(running).count("<summary") == 2
 
 
+def test_the_line_of_a_run_says_which_calls_were_not_run() -> None:
+    stale = call(1, "write", {"value": 2}, "Not run: a cell has changed x", status="not_run")
+    page = html(fold("q", [*stale, *call(2, "read", {}, "1"), *answer(3, "It is 1.")]))
+    assert "2 calls · 1 not run · " in visible(page)
+
+
 def test_what_the_answer_does_not_know_is_seen_without_unfolding() -> None:
     notice = Notice("late", "a cell has changed x")
     view = fold("q", [*call(1, "read", {}, "1"), notice, *answer(2, "It is 1.")])
