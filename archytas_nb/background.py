@@ -35,7 +35,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 
 class CellChanges:
-    """The variables that others than the run have changed; its methods are called on the main thread.
+    """The variables that others have changed; its methods are called on the main thread.
 
     Of the variables that the run knows and those that a cell names, the content is compared; of all
     others, whether the name has another object. A cell may run another one: at each begin and end,

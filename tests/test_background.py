@@ -389,6 +389,15 @@ def test_the_cell_returns_at_once_and_other_cells_run_meanwhile(kernel: Kernel) 
     kernel.run("x = 1")
 
 
+def test_a_quiet_notebook_gets_its_cell_back_too(kernel: Kernel) -> None:
+    asked = begin(kernel, "--quiet --background Add two!", '("final_answer", "Quiet.")')
+    assert asked.status == "ok"
+    assert asked.displayed
+    assert "running" in kernel.run("%agent_runs").result
+    kernel.run("go.set()")
+    assert "Quiet." in kernel.run("%agent_runs --wait", wait=60).result
+
+
 def test_a_run_ends_without_a_cell_and_the_next_cell_says_so(kernel: Kernel) -> None:
     begin(kernel, "--background Add two!", '("bump", {"by": 2})', '("final_answer", "Four.")')
     kernel.run("go.set()")

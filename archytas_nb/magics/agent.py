@@ -572,8 +572,9 @@ class ArchytasNB(SettingTraits, Magics):
 
         self._check_is_free()
         self.after.close()
-        if args.background and shown == "live":
+        if args.background and mode == "live":  # its trace says when it has ended, also if quiet
             return self._begun(setup, asked, out, args, cell, written, keywords, sign)
+        _say_if_it_waits(args, mode)
         run = self.history.ask(ask, origin, cell, new=args.new)
         again = partial(self._ask_below, setup=setup, first=question, keywords=keywords)
         self.after.add(run, traces[-1], again)
@@ -809,6 +810,12 @@ def _check_effort(model: Any) -> None:
             "--effort is not for the embedded model, which has no levels; leave it out, or name "
             "another model with --model"
         )
+
+
+def _say_if_it_waits(args: Any, mode: Mode) -> None:
+    """Say that a question is not in the background where a person would think that it is."""
+    if args.background and mode in ("terminal", "console"):
+        print("--background needs a notebook: here the cell waits for the answer")  # noqa: T201
 
 
 def _show_no_prompt(shell: Any, run: Run, mode: Mode) -> None:

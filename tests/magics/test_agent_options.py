@@ -518,3 +518,12 @@ def test_below_the_error_for_an_unknown_magic_is_what_it_may_mean(
     assert capsys.readouterr().out.rstrip().endswith(f"%{magic} is not a magic; {meant}")
     ask.shell.run_cell("%xyz\n1 / 0")
     assert "is not a magic" not in capsys.readouterr().out
+
+
+def test_a_terminal_says_that_it_waits_for_a_question_in_the_background(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.user_ns["script"] = ScriptedModel(("final_answer", "Here."))
+    run = shell.run_line_magic("agent", "--background --model script Well?")
+    assert run.answer == "Here."
+    assert "--background needs a notebook" in capsys.readouterr().out
