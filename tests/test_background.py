@@ -419,6 +419,16 @@ def test_a_run_is_stopped_while_it_waits(kernel: Kernel) -> None:
     assert "running" not in stopped.result
 
 
+def test_a_cell_whose_wait_is_interrupted_ends_and_the_run_does_not(kernel: Kernel) -> None:
+    begin(kernel, "--background Wait!", '("final_answer", "Still here.")')
+    waited = kernel.run("%agent_runs --wait", interrupt_after=1)
+    assert waited.status == "error"
+    assert "the question continues" in waited.printed
+    assert ".py" not in waited.error  # no frame of the package
+    kernel.run("go.set()")
+    assert "Still here." in kernel.run("%agent_runs --wait", wait=60).result
+
+
 def test_where_there_are_no_buttons_nobody_is_asked_and_nothing_waits(kernel: Kernel) -> None:
     kernel.run(TOOL.replace("%%tool", "%%tool --approve").replace("bump", "drop"))
     begin(kernel, "--background Drop!", '("drop", {"by": 9})', '("final_answer", "Not dropped.")')

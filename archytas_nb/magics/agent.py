@@ -189,10 +189,14 @@ class ArchytasNB(SettingTraits, Magics):
         """
         if self._background is None:
             return TextResult("no question was asked in the background")
-        if args.stop:
-            return self._background.stop()
-        if args.wait:
-            return self._background.wait()
+        try:
+            if args.stop:
+                return self._background.stop()
+            if args.wait:
+                return self._background.wait()
+        except KeyboardInterrupt as error:
+            print("This cell no longer waits; the question continues.")  # noqa: T201
+            raise without_frames(error) from None
         return self._background.runs()
 
     @no_var_expand
