@@ -22,6 +22,7 @@ import os
 import socket
 import stat
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -41,7 +42,7 @@ from archytas_nb.hints import hinted
 
 Kind: TypeAlias = Literal[
     "new", "overwritten", "deleted", "changed", "new folder", "new link", "ran", "signalled",
-    "connected", "listened",
+    "connected", "listened", "loaded",
 ]  # fmt: skip
 
 Ask: TypeAlias = Callable[[AskBefore, str], bool]
@@ -281,6 +282,10 @@ class Ledger:
             PermissionError: The act is refused.
             KeyboardInterrupt: The person ends the run.
         """
+        if event == "ctypes.dlopen":
+            if _is_of_user(args[0]):
+                self._add("loaded", os.fsdecode(args[0]))
+            return
         act = act_of(event, args)
         paths: list[Path] = []
         # A hook that raises stops the code.
@@ -400,8 +405,12 @@ class Ledger:
             kind = "listened"
         else:
             return
+        self._add(kind, act.target)
+
+    def _add(self, kind: Kind, target: str) -> None:
+        """Record an effect without a path."""
         with self._lock:
-            effect = Effect(kind, act.target)
+            effect = Effect(kind, target)
             if effect not in self._others:
                 self._others.append(effect)
 
@@ -778,6 +787,18 @@ def _with_separator(folder: Path) -> str:
     return os.path.join(folder, "")  # noqa: PTH118
 
 
+def _is_of_user(library: Any) -> bool:
+    """Whether native code is from a folder other than those of Python and its packages.
+
+    Native code changes files without an event. The system finds a library without a folder.
+    """
+    if not isinstance(library, (str, bytes, os.PathLike)):
+        return False
+    name = os.fsdecode(library)
+    own = (sys.prefix, sys.base_prefix, *sysconfig.get_paths().values())
+    return os.sep in name and not _is_inside(Path(name).absolute(), map(Path, own))
+
+
 def _bytes(size: int) -> str:
     for unit in ("B", "kB", "MB"):
         if size < 1000:
@@ -803,7 +824,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
             return
     elif event in _silent:
         return
-    elif kind_of(event) is None and event != "sqlite3.connect":
+    elif kind_of(event) is None and event not in ("sqlite3.connect", "ctypes.dlopen"):
         _silent.add(event)
         return
     ledger = current.get()

@@ -216,6 +216,19 @@ def test_programs_and_connections_are_told(tmp_path: Path) -> None:
     assert not any(each.can_be_undone for each in ledger.effects)
 
 
+def test_native_code_of_the_user_is_told_that_of_packages_is_not(tmp_path: Path) -> None:
+    import ctypes
+
+    own = tmp_path / "own.so"
+    own.write_bytes(b"not a library")
+    with watched(Ledger(Store(), tmp_path)) as ledger:
+        for name in (own, Path(sys.prefix) / "lib/no-such-library.so", "no-such-library.so", None):
+            with suppress(OSError):
+                ctypes.CDLL(None if name is None else str(name))
+        import xml.parsers.expat  # noqa: F401
+    assert [(each.kind, each.target) for each in ledger.effects] == [("loaded", str(own))]
+
+
 def test_reading_is_no_effect(tmp_path: Path) -> None:
     path = tmp_path / "read"
     path.write_text("x")
