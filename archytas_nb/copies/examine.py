@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from archytas_nb.copies import silent
 from archytas_nb.copies.cures import cure_of
 from archytas_nb.copies.failures import Failure, is_table
 from archytas_nb.copies.hints import hints, is_unfit, state_of
@@ -32,6 +33,7 @@ __all__ = [
     "fields_of",
     "state_of",
     "unfit_inputs",
+    "unseen",
     "without_missing",
 ]
 
@@ -102,6 +104,11 @@ def before(source: str, variables: Mapping[str, Any]) -> tuple[tuple[str, str] |
     if cure is not None:
         return (cure.source, cure.why), []
     return None, never_equal(statement, variables)
+
+
+def unseen(code: str, variables: Mapping[str, Any]) -> list[str]:
+    """What code that has run did not do as meant; see `silent`."""
+    return [truncate_line(each, 300) for each in silent.unseen(parsed(code), variables)]
 
 
 def assigned(

@@ -54,6 +54,26 @@ def never_equal(statement: ast.stmt, variables: Variables) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def unseen(tree: ast.Module, variables: Variables) -> list[str]:
+    """What code that has run did not do as meant, in words for who wrote it.
+
+    Only variables that the code does not change are as they were when it read them.
+    """
+    changed = Bindings(tree).changed
+    found = []
+    for statement in tree.body:
+        for values, column, _, text in _comparisons(statement, variables):
+            if _root(column) not in changed:
+                same = [repr(each) for each in values if plain(each) == plain(text)]
+                there = f"; there is {', '.join(same)}" if same else ""
+                found.append(f"no value of {ast.unparse(column)} is {text!r}{there}")
+        with suppress(Exception):
+            cure = _chained(parsed(ast.unparse(statement)).body[0], variables)
+            if cure is not None:
+                found.append(f"{cure.why}: write {cure.source}")
+    return list(dict.fromkeys(found))
+
+
 # ── the cures ─────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -41,6 +41,7 @@ from archytas_nb.loop.events import CallOutcome, Json, ToolCall
 from archytas_nb.namespace import Namespace
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.edits import Edits
+from archytas_nb.syntax.parse import parsed
 from archytas_nb.tools.names import is_secret
 from archytas_nb.tools.render import Drained
 from archytas_nb.tools.tool import ApprovalCheck, BoundCall, Tool, awaited
@@ -224,6 +225,7 @@ class WorkingCopy:
             for hint in self._hints_about(failed, code):
                 raised.add_note(hint)
             raise raised
+        self._note_unseen(code)
         return _value_of(report)
 
     def _secret_error(self, failed: Statement) -> NameError | None:
@@ -303,6 +305,23 @@ class WorkingCopy:
                 cure, hints = found
                 return [cure[1]] if cure else list(hints)[:_MAX_HINTS]
         return []
+
+    def _note_unseen(self, code: str) -> None:
+        """Say what the code did not do as meant, though it raised nothing."""
+        from archytas_nb.copies.examine import asked
+
+        nodes = [*ast.walk(parsed(code))]
+        compares = any(isinstance(each, ast.Compare) for each in nodes) or ".isin(" in code
+        assigns = any(
+            isinstance(each, ast.Subscript)
+            and isinstance(each.ctx, ast.Store)
+            and isinstance(each.value, (ast.Subscript, ast.Attribute))
+            for each in nodes
+        )
+        if not compares and not assigns:
+            return
+        with suppress(Exception):  # the copy may have ended
+            self._notes += [f"({each}.)" for each in asked(self._copy, "unseen", code) or ()]
 
     def _note_tried(self, report: CopyReport, failed: Statement | None) -> None:
         """Say which effect outside the copy was refused, if the code failed."""

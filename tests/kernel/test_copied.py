@@ -474,3 +474,21 @@ def test_an_error_says_what_was_meant_or_what_is_there() -> None:
     assert "the column is 'Draught (m)' for 'draught (M)'" in spelled.text
     assert "fleet" in unknown.text.replace("flete", "")
     assert "deep: DataFrame, 0 rows, columns 'Ship Name', 'Draught (m)'" in empty.text
+
+
+def test_a_result_says_what_the_code_did_not_do_though_it_raised_nothing() -> None:
+    fleet = pd.DataFrame({"port": ["Kiel", "Husum"], "depth": [2.0, 5.0]})
+    spelled, none, part, right, changed = codes(
+        "len(fleet[fleet['port'] == 'kiel'])",
+        "fleet['port'].isin(['Kiel', 'Bonn']).sum()",
+        "import warnings\nwarnings.simplefilter('ignore')\n"
+        "fleet[fleet['depth'] > 3]['depth'] = 3\nfleet['depth'].max()",
+        "len(fleet[fleet['port'] == 'Kiel'])",
+        "fleet.loc[fleet['port'] == 'Kiel', 'port'] = 'Bonn'\nfleet['port'].iloc[0]",
+        names={"fleet": fleet},
+    )
+    assert "(no value of fleet['port'] is 'kiel'; there is 'Kiel'.)" in spelled.text
+    assert "(no value of fleet['port'] is 'Bonn'.)" in none.text
+    assert "write fleet.loc[fleet['depth'] > 3, 'depth'] = 3" in part.text
+    assert "no value" not in right.text
+    assert (changed.value, "no value" in changed.text) == ("Bonn", False)
