@@ -24,6 +24,7 @@ import itertools
 import json
 import random
 import re
+import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -45,10 +46,10 @@ _LETTERS = "bcdfghjkmnpqrstvwxz"  # without vowels, they make no words
 _NUMBER_OF_LETTERS = 4
 _LABEL_WORDS = 2
 _LABEL_CHARS = 30
+_SECRET = "secret"  # noqa: S105 - the name of a field
 _ADDED = 2  # rows that are added to a request
 _MAX_LISTED = 5  # rows on which the two ways differ
 _PLACE = "⟨row⟩"
-_chance = random.SystemRandom()
 _HEAD = """\
 Answer this for each of {number} rows, for each by itself: {place} stands for the text of a row.
 
@@ -88,16 +89,20 @@ def _common(texts: Sequence[str]) -> str:
     return first[: next(differs, len(first))]
 
 
-def entries_of(texts: Sequence[str]) -> list[Entry]:
+def entries_of(texts: Sequence[str], chance: random.Random) -> list[Entry]:
     """The rows of a request, each with a name: its number, letters and its first words.
 
     The letters are random and the words those of the text, so that they show which row the model
     has read: one that goes on counting, and answers for another row, writes a name that no row has.
     So does a text in which there are names.
+
+    Args:
+        texts: The texts of the rows.
+        chance: Nobody who writes a text may know what it draws.
     """
     entries = []
     for number, text in enumerate(texts, 1):
-        letters = "".join(_chance.choices(_LETTERS, k=_NUMBER_OF_LETTERS))
+        letters = "".join(chance.choices(_LETTERS, k=_NUMBER_OF_LETTERS))
         words = " ".join(re.findall(r"\w+", text)[:_LABEL_WORDS])[:_LABEL_CHARS]
         entries.append(Entry(f"{number}{letters} {words}".strip(), text))
     return entries
@@ -207,6 +212,7 @@ class MapTogether:
         self._order = order
         self._sample = order[:verify]
         self._distrusted: list[Sequence[int]] = []  # rows of replies that were not trusted
+        self._secret = ""  # without it nobody knows the names of rows
         [self._key] = rows.keys_of([json.dumps([self._prompt, self._singles])], (), "together")
         self.record: dict[str, Any] = {}
 
@@ -218,6 +224,7 @@ class MapTogether:
         rows.know([self._key])
         kept = rows.result(self._key).answer
         self.record = dict(kept) if isinstance(kept, dict) else {}
+        self._secret = self.record.pop(_SECRET, "")
         decided = self.record.get("number")
         if rows.is_replay or len(self._distinct) <= max(len(self._sample), 1):
             keys = self._keys(decided or 1)
@@ -228,6 +235,9 @@ class MapTogether:
             return rows.results()
         keys = self._keys(1)
         with rows.begun():
+            if not self._secret:
+                self._secret = secrets.token_hex()
+                self._keep_record()
             number = decided or self._decided()
             if rows.limiter.reason:
                 return self._assembled(keys)
@@ -292,9 +302,16 @@ class MapTogether:
             rows.show(f"answers differ: {fewer}", final=True)
         if not rows.limiter.reason:
             self.record = {"number": number, "compared": compared}
-            # Nobody can change a row that is done, so the record is kept as one that is open.
-            rows.keep(self._key, RowResult("open", answer=self.record))
+            self._keep_record()
         return number
+
+    def _keep_record(self) -> None:
+        # Nobody can change a row that is done, so the record is kept as one that is open.
+        self._map.keep(self._key, RowResult("open", answer={**self.record, _SECRET: self._secret}))
+
+    def _chance(self, keys: Sequence[str]) -> random.Random:
+        """What is random in a request: the same each time, as a batch is collected much later."""
+        return random.Random(" ".join([self._secret, *keys]))  # noqa: S311 - the seed is a secret
 
     def _compared(self, number: int, keys: Sequence[str]) -> Comparison:
         """Compare the sample asked together with the sample asked one by one."""
@@ -339,7 +356,7 @@ class MapTogether:
 
         rows.run(todo, ask)
 
-    def _added(self, group: Sequence[int]) -> list[int]:
+    def _added(self, group: Sequence[int], chance: random.Random) -> list[int]:
         """Rows that are added to those of a request, so that two known answers differ in it.
 
         One answer for all rows is then wrong for one of them. Where none is known, others make the
@@ -347,7 +364,7 @@ class MapTogether:
         """
         alone = {each: self._map.result(self._singles[each]) for each in self._sample}
         known = [each for each, result in alone.items() if result.status == "done"]
-        _chance.shuffle(known)
+        chance.shuffle(known)
         inside = [each for each in known if each in group]
         outside = [each for each in known if each not in group]
         chosen = [] if inside else outside[:1]
@@ -361,10 +378,11 @@ class MapTogether:
         """Ask about the rows of one request, and keep what became of each."""
         rows = self._map
         asked = [*group]
-        added = self._added(group)
+        chance = self._chance(keys)
+        added = self._added(group, chance)
         for each in added:
-            asked.insert(_chance.randint(0, len(asked)), each)
-        entries = entries_of([self._texts[each] for each in asked])
+            asked.insert(chance.randint(0, len(asked)), each)
+        entries = entries_of([self._texts[each] for each in asked], chance)
         answers = AnswersTogether(entries, rows.answers)
         head = _HEAD.format(number=len(entries), place=_PLACE, prompt=self._prompt)
         question = "\n\n".join([head, *(f"[{each.name}]\n{each.text}" for each in entries)])

@@ -331,9 +331,38 @@ def test_no_row_gets_the_answer_that_another_one_wants_for_all(
 
 
 def test_a_row_cannot_know_the_names_of_others() -> None:
-    texts = [f"row {each}" for each in range(50)]
-    first, second = ([each.name for each in entries_of(texts)] for _ in range(2))
-    assert sum(a == b for a, b in zip(first, second, strict=True)) <= 1
+    class Nosy(Clerk):
+        def complete(self, ask: AskModel) -> Generator[Any, None, ModelReply]:
+            names.append(re.findall(r"^\[(\d+\w+)", str(ask.messages[1]["content"]), re.MULTILINE))
+            return (yield from super().complete(ask))
+
+    names: list[list[str]] = []
+    for _ in range(2):  # the same rows, in two maps
+        mapped(Nosy(len), words(60), workers=1)
+    first, second = (
+        {each for name in found for each in name} for found in (names[:13], names[13:])
+    )
+    assert len(first) == len(second) > 60
+    assert len(first & second) <= 1
+
+
+def test_a_map_that_goes_on_asks_with_the_same_names(tmp_path: Path) -> None:
+    """A batch of requests is collected much later, also by another kernel."""
+
+    class Gone(Clerk):
+        def complete(self, ask: AskModel) -> Generator[Any, None, ModelReply]:
+            text = str(ask.messages[1]["content"])
+            if "[1" in text:
+                sent.append(text)
+                raise KeyboardInterrupt
+            return (yield from super().complete(ask))
+
+    first = []
+    for _ in range(2):
+        sent: list[str] = []
+        mapped(Gone(len), words(60), workers=1, store=str(tmp_path / "map.sqlite"))
+        first.append(sent[0])
+    assert first[0] == first[1]
 
 
 # ── the laws ──────────────────────────────────────────────────────────────────────────────────────
@@ -346,7 +375,7 @@ def test_a_row_cannot_know_the_names_of_others() -> None:
 def test_an_answer_is_kept_only_for_the_row_that_it_names(
     texts: list[str], chance: random.Random
 ) -> None:
-    entries = entries_of(texts)
+    entries = entries_of(texts, chance)
     assert len({each.name for each in entries}) == len(entries)
     answers = AnswersTogether(entries, Answers(int, None, {}))
     whole = [{"row": each.name, "answer": at} for at, each in enumerate(entries)]
