@@ -113,6 +113,16 @@ def the_main_module_stays() -> Iterator[None]:
     sys.modules["__main__"] = main
 
 
+@pytest.fixture(scope="module", autouse=True)
+def what_is_left_of_earlier_files_is_not_looked_at_again() -> None:
+    """Make garbage collections fast: a shell that ends makes one, and so do tests that would see a leak.
+
+    The modules and the records of earlier tests stay until the end, so each collection would go through more of them.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 # ── several processes (pytest -n 4) ───────────────────────────────────────────────────────────────────
 
 SERIAL = ("pytest.mark.local_model", "tests.chromium", "tests.lab.lab")
@@ -189,9 +199,3 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     config.option.loadscopereorder = False
     return Groups(config, log)
-
-
-def pytest_collection_finish() -> None:
-    """Make garbage collections fast: each IPython shell that ends makes one, over all of these items."""
-    gc.collect()
-    gc.freeze()
