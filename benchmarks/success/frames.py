@@ -128,9 +128,18 @@ PIECES: dict[str, Patches] = {
     "continued": lambda: [patch.object(programs, "CONTINUES", False)],
     "fresh": lambda: [patch.object(programs, "MAX_PROGRAMS", 2)],
     "again": lambda: [patch.object(programs, "MAX_PROGRAMS", 1)],
+    "form": lambda: [patch.object(programs, "form_of", lambda _: ())],
+    "names": lambda: [patch.object(programs, "misnamed", lambda *_: None)],
+    "doubt": lambda: [patch.object(programs.ProgramsInCopy, "_answered_in_doubt", _no_answer)],
     "origins": lambda: [patch.object(programs, "invented_numbers", lambda *_: [])],
 }
 """By name: patches that take one piece away. A name that the product has no more is an error."""
+
+
+def _no_answer(*_: object) -> Iterator[Any]:
+    """In place of an answer in doubt."""
+    return
+    yield
 
 
 def _by_fork() -> AbstractContextManager[Any]:
