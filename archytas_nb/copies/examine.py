@@ -107,7 +107,7 @@ def before(source: str, variables: Mapping[str, Any]) -> tuple[tuple[str, str] |
 
 
 def unseen(code: str, variables: Mapping[str, Any]) -> list[str]:
-    """What code that has run did not do as meant; see `silent`."""
+    """Remarks on executed code that did not do as meant; see `silent`."""
     return [truncate_line(each, 300) for each in silent.unseen(parsed(code), variables)]
 
 

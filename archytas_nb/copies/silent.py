@@ -55,7 +55,7 @@ def never_equal(statement: ast.stmt, variables: Variables) -> list[str]:
 
 
 def unseen(tree: ast.Module, variables: Variables) -> list[str]:
-    """What code that has run did not do as meant, in words for who wrote it.
+    """Remarks on executed code that did not do as meant, for whoever wrote it.
 
     Only variables that the code does not change are as they were when it read them.
     """

@@ -31,7 +31,7 @@ def names_of_models(magics: Any) -> dict[str, str]:
 
 
 def models_to_name(magics: Any) -> Overview:
-    """What ``%agent --models`` shows."""
+    """The list that ``%agent --models`` shows."""
     names = names_of_models(magics)
     prefixes = " ".join(each for each in names if each.endswith(":"))
     rows = tuple(row for row in names.items() if not row[0].endswith(":"))
