@@ -310,7 +310,7 @@ class MapTogether:
         self._map.keep(self._key, RowResult("open", answer={**self.record, _SECRET: self._secret}))
 
     def _chance(self, keys: Sequence[str]) -> random.Random:
-        """What is random in a request: the same each time, as a batch is collected much later."""
+        """The chance in a request: the same each time, as a batch is collected much later."""
         return random.Random(" ".join([self._secret, *keys]))  # noqa: S311 - the seed is a secret
 
     def _compared(self, number: int, keys: Sequence[str]) -> Comparison:
