@@ -33,7 +33,7 @@ class Failure:
     def strings(self) -> list[str]:
         """The texts in the statement, without those that something is compared with.
 
-        Nor the parts of a text with fields: they are not names.
+        The parts around the fields of a text are left out as well, since they are not names.
         """
         compared = {
             id(part)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from archytas_nb.syntax.program import PROGRAM_ANSWER, Program, called
 
@@ -34,7 +35,8 @@ def form_of(question: str) -> tuple[str, ...]:
 def in_form(program: str, form: Sequence[str]) -> str:
     """A program whose answer has another form, with this one; the program itself otherwise.
 
-    Only a text with as many values as the form is changed: they belong there in their order.
+    Only a text with as many values as the form is changed. They belong there in the order of their
+    labels, if these are those of the form, and otherwise in their own order.
     """
     if not form:
         return program
@@ -43,11 +45,11 @@ def in_form(program: str, form: Sequence[str]) -> str:
         call = statement.value if isinstance(statement, ast.Expr) else None
         if called(call) != PROGRAM_ANSWER or len(call.args) != 1:  # type: ignore[union-attr]
             continue
-        values = _values(call.args[0])  # type: ignore[union-attr]
+        values = _ordered(_values(call.args[0]), form)  # type: ignore[union-attr]
         if len(values) != len(form) - 1 or _has_form(call.args[0], form):  # type: ignore[union-attr]
             return program
         parts: list[ast.expr] = [ast.Constant(form[0])]
-        for value, text in zip(values, form[1:], strict=True):
+        for (_, value), text in zip(values, form[1:], strict=True):
             parts += [value, ast.Constant(text)]
         new = ast.unparse(ast.Call(ast.Name(PROGRAM_ANSWER), [ast.JoinedStr(parts)], []))
         lines = program.splitlines()
@@ -72,16 +74,45 @@ def begun_in(form: Sequence[str]) -> str:
     return f'{PROGRAM_ANSWER}(f"{form[0]}{{' if is_plain else f"{PROGRAM_ANSWER}("
 
 
-def _values(answer: ast.expr) -> list[ast.FormattedValue]:
+_Labelled: TypeAlias = tuple[str, ast.FormattedValue]
+"""A value of an answer, after its label, which may be empty."""
+
+
+def _values(answer: ast.expr) -> list[_Labelled]:
     """The values in an answer: the fields of a text, or the parts of a tuple, a list or a dict."""
+    found: list[_Labelled] = []
     if isinstance(answer, ast.JoinedStr):
-        return [each for each in answer.values if isinstance(each, ast.FormattedValue)]
-    parts: list[ast.expr] = []
-    if isinstance(answer, (ast.Tuple, ast.List)):
-        parts = answer.elts
+        before = ""
+        for each in answer.values:
+            if isinstance(each, ast.FormattedValue):
+                found.append((_label(before), each))
+            before = str(each.value) if isinstance(each, ast.Constant) else ""
+    elif isinstance(answer, (ast.Tuple, ast.List)):
+        found = [("", ast.FormattedValue(each, -1)) for each in answer.elts]
     elif isinstance(answer, ast.Dict):
-        parts = answer.values
-    return [ast.FormattedValue(each, -1) for each in parts]
+        for key, value in zip(answer.keys, answer.values, strict=True):
+            name = key.value if isinstance(key, ast.Constant) else ""
+            found.append((_label(str(name)), ast.FormattedValue(value, -1)))
+    return found
+
+
+def _ordered(values: list[_Labelled], form: Sequence[str]) -> list[_Labelled]:
+    """Values in the order of the form; none if only some of their labels are in it elsewhere."""
+    wanted = [_label(each) for each in form[:-1]]
+    labels = [label for label, _ in values]
+    if len(set(labels)) == len(labels) and set(labels) == set(wanted):
+        return sorted(values, key=lambda each: wanted.index(each[0]))
+    if len(labels) != len(wanted):
+        return []
+    pairs = zip(labels, wanted, strict=True)
+    is_elsewhere = any(label and label != own and label in wanted for label, own in pairs)
+    return [] if is_elsewhere else values
+
+
+def _label(text: str) -> str:
+    """The last word of a text."""
+    words = re.findall(r"\w+", text.lower())
+    return str(words[-1]) if words else ""
 
 
 def _has_form(answer: ast.expr, form: Sequence[str]) -> bool:

@@ -58,3 +58,18 @@ def test_as_many_values_get_the_form_of_the_question(values: list[str], data: An
 def test_other_programs_stay_as_they_are(program: str) -> None:
     assert in_form(program, form_of("Answer with: @a[{…}] @b[{…}]")) == program
     assert in_form(program, form_of("Answer with numbers {a}")) == program
+
+
+@given(st.permutations(["mean", "share", "most"]), st.sampled_from(["f'{0}'", "{{{1}}}"]))
+def test_values_belong_to_their_labels(order: list[str], written: str) -> None:
+    text = "; ".join(f"{each}={{{each}}}" for each in order)
+    pairs = ", ".join(f"'{each}': {each}" for each in order)
+    program = f"answer({written.format(text, pairs)})"
+    form = form_of("Answer with: @Mean[{…}] @Share[{…}] @Most[{…}]")
+    answer = answer_of(in_form(program, form), mean=1, share=2, most=3)
+    assert answer == "@Mean[1] @Share[2] @Most[3]"
+
+
+def test_values_of_which_only_some_have_a_label_of_the_form_stay() -> None:
+    program = "answer(f'most={most}; other={mean}')"
+    assert in_form(program, form_of("Answer with: @mean[{…}] @most[{…}]")) == program
