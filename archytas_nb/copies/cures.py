@@ -28,6 +28,7 @@ are installed: a cure that is no longer needed fails its test.
 | answers in each pass of a loop | the same with all answers after the loop  |
 | computes with a column of numbers that are text | the same after they were read as numbers |
 | uses a column of dates that are text as dates | the same after they were read as dates |
+| uses a number of Python as one of numpy | the same with a number of numpy |
 | indexes a table or a column as an array | the same with ``.iloc``, or with its array |
 | writes a table of one value into a text | the same with the value |
 """
@@ -531,6 +532,28 @@ def _positions(failure: Failure) -> Cure | None:
     if not changed:
         return None
     return Cure(ast.unparse(tree), "a table is no array: its positions are in iloc")
+
+
+def _numpy_number(failure: Failure) -> Cure | None:
+    """A number of Python with a method that numbers of numpy have, such as ``round``."""
+    error = failure.error
+    if not isinstance(error, AttributeError) or type(error.obj) not in (bool, int, float):
+        return None
+    numpy: Any = sys.modules.get("numpy")
+    tree = parsed(ast.unparse(failure.statement))
+    changed = False
+    for each in (node for node in ast.walk(tree) if isinstance(node, ast.Attribute)):
+        if each.attr != error.name or not hasattr(numpy.asarray(error.obj)[()], each.attr):
+            continue
+        with suppress(Exception):
+            if type(failure.value_of(each.value)) is type(error.obj):
+                text = f"np.asarray({ast.unparse(each.value)})[()].{each.attr}"
+                each.value = parsed(text, "eval").body.value
+                changed = True
+    if not changed:
+        return None
+    why = f"{error.name} is a method of the numbers of numpy"
+    return Cure(f"import numpy as np\n{ast.unparse(tree)}", why)
 
 
 def _one_value(failure: Failure) -> Cure | None:

@@ -170,6 +170,14 @@ EXAMPLES = [
         "found = sorted(deep[['Draught (m)', 'port']]['port'])",
         lambda it: it["found"], ["Husum", "kiel"],
     ),
+    Example(
+        "rounded", "found = (len(fleet) / 3).round(2)", lambda it: float(it["found"]), 1.33
+    ),
+    Example(
+        "rounded twice", "found = [(4 / 3).round(1), fleet['Draught (m)'].sum().round(1)]",
+        lambda it: [float(each) for each in it["found"]], [1.3, 12.0],
+    ),
+    Example("as a type", "found = int((7 / 2).astype(int))", lambda it: it["found"], 3),
     Example("positions", "found = fleet[:, 0][0]", lambda it: it["found"], "Ida"),
     Example("labels", "found = fleet[:, 'port'].nunique()", lambda it: it["found"], 3),
     Example(
