@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -636,6 +637,7 @@ _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _positions,
     _position,
     _one_value,
+    _numpy_number,
     _uncalled,
     _numerals,
     _date_columns,

@@ -10,6 +10,12 @@ from typing import Any
 
 from archytas_nb.copies.numerals import Numerals, numerals
 
+_SAMPLE = 1000
+"""How many values of a long column are read first."""
+
+_LONGEST = 200_000
+"""The most values that are read before a statement runs: more would take seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -38,8 +44,10 @@ class Reading:
 
 def reading_of(column: Any) -> Reading | None:
     """How a column of text is read as numbers or dates; None if it has no or two readings."""
-    if not is_text(column):
+    if not is_text(column) or len(column) > _LONGEST:
         return None
+    if len(column) > _SAMPLE and reading_of(column.iloc[:_SAMPLE]) is None:
+        return None  # to read all words of a long column would take seconds
     pandas: Any = sys.modules["pandas"]
     found = numerals_of(column)
     if found is not None:
