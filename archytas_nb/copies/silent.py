@@ -5,6 +5,7 @@ They are looked for before a statement runs. Each has an example in `tests/copie
 | the statement | becomes |
 |---|---|
 | writes a table of one value into a text | the same with the value |
+| answers with a text that has fields of variables, without the f | the text with their values |
 | changes a selection with ``inplace=True`` | an assignment to the selection |
 | assigns what a method with ``inplace=True`` returns | the same without it |
 | assigns to a part of a part of a table | an assignment to the part of the table |
@@ -18,6 +19,7 @@ They are looked for before a statement runs. Each has an example in `tests/copie
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -28,7 +30,7 @@ from archytas_nb.copies.failures import columns_of, is_table, plain
 from archytas_nb.copies.texts import Reading, is_text, reading_of
 from archytas_nb.syntax.bindings import Bindings
 from archytas_nb.syntax.parse import parsed
-from archytas_nb.syntax.program import PROGRAM_ANSWER, calls
+from archytas_nb.syntax.program import PROGRAM_ANSWER, called, calls
 
 Variables = Mapping[str, Any]
 
@@ -95,6 +97,25 @@ def with_values(statement: ast.stmt, variables: Variables) -> Cure | None:
     return Cure(
         ast.unparse(statement), f"the text gets the one value of {listed}, without its index"
     )
+
+
+def _fields(statement: ast.stmt, variables: Variables) -> Cure | None:
+    """An answer with fields of variables in a text that is not one with fields."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or called(call) != PROGRAM_ANSWER or len(call.args) != 1:
+        return None
+    text = call.args[0].value if isinstance(call.args[0], ast.Constant) else None
+    if not isinstance(text, str):
+        return None
+    with suppress(SyntaxError, ValueError):
+        meant = parsed(f"f{text!r}", "eval").body
+        fields = [each for each in ast.walk(meant) if isinstance(each, ast.FormattedValue)]
+        read = set().union(*(Bindings(each.value).read for each in fields))
+        read -= set(dir(builtins)) - set(variables)
+        if read and read <= set(variables):
+            source = ast.unparse(ast.Call(call.func, [meant], []))
+            return Cure(source, f"the text gets the values of {', '.join(sorted(read))}")
+    return None
 
 
 def _in_place(statement: ast.stmt, variables: Variables) -> Cure | None:
@@ -398,6 +419,7 @@ def _is_place(node: ast.expr) -> bool:
 
 
 _CURES: tuple[Callable[[ast.stmt, Variables], Cure | None], ...] = (
+    _fields,
     with_values,
     _in_place,
     _chained,

@@ -220,6 +220,22 @@ def test_a_result_under_another_name_is_answered_in_doubt_where_no_program_gives
     assert "pvalue is not related" in doubt(run.ending)
 
 
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("most={most:.1f} m, {len(ships)}", "most=6.0 m, 4"),
+        ("most={most:.1f} m", "most=6.0 m"),
+        ("{most} of {ships.size}", "6.0 of 12"),
+        ("{nothing}: {most}", "{nothing}: {most}"),
+        ("{'a': 1}", "{'a': 1}"),
+        ("{} of {most", "{} of {most"),
+    ],
+)
+def test_fields_of_variables_in_an_answer_get_their_values(text: str, answer: str) -> None:
+    run = answered(f"most = ships['Draught (m)'].max()\nanswer({text!r})")
+    assert run.answer == answer
+
+
 FORM = "How deep are ships?\nAnswer with: most={…} m; number={…}"
 
 
