@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dis
+import functools
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 PACKAGE = Path(__file__).parent.parent / "archytas_nb"
@@ -41,11 +43,27 @@ class AtLine:
         return self._line if counts else None
 
     def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if event == "line":
+        if event == "line" and frame.f_lasti not in _ends_of_blocks(frame.f_code):
             self.count += 1
             if self.count == self.line:
                 signal.raise_signal(signal.SIGINT)
         return self._line
+
+
+@functools.cache
+def _ends_of_blocks(code: CodeType) -> frozenset[int]:
+    """Where code leaves a ``with`` block, which for a tracer is a line of its own.
+
+    Python looks for a Ctrl-C only after calls and jumps, so none comes there before the lock of the
+    block is free.
+    """
+    steps = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
+    threes = zip(steps, steps[1:], steps[2:], strict=False)
+    return frozenset(
+        three[0].offset
+        for three in threes
+        if all(each.opname == "LOAD_CONST" and each.argval is None for each in three)
+    )
 
 
 def _place(where: str) -> tuple[str, str]:
