@@ -292,6 +292,12 @@ class _MakingWhole(ast.NodeTransformer):
             self.generic_visit(node)
         return node
 
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """A number that the program makes whole itself needs no cure."""
+        if not (isinstance(node.func, ast.Name) and node.func.id == "int"):
+            self.generic_visit(node)
+        return node
+
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
         key = node.slice.value if isinstance(node.slice, ast.Constant) else None

@@ -370,7 +370,8 @@ class CopySession:
         while True:
             ran = None
             hints: tuple[str, ...] = ()
-            cure = self._cure_before(source)
+            # A statement that is still odd after many cures runs as it is.
+            cure = self._cure_before(source) if len(comments) < _MAX_CURES else None
             if cure is None:
                 ran = self._execute_unpacking(source)
                 if ran is None:  # the copy was lost

@@ -317,6 +317,7 @@ def test_the_whole_numbers_of_a_row_are_whole_in_a_text(
         assert cure is not None
         exec(cure.source, variables)
         assert variables["text"] == f"{whole[place]}; {part[place]:.1f}"
+        assert cure_before(ast.parse(cure.source).body[0], variables) is None
 
 
 @pytest.mark.parametrize(
