@@ -29,6 +29,8 @@ are installed: a cure that is no longer needed fails its test.
 | computes with a column of numbers that are text | the same after they were read as numbers |
 | uses a column of dates that are text as dates | the same after they were read as dates |
 | uses a number of Python as one of numpy | the same with a number of numpy |
+| uses an array as a column | the same with a column of its values |
+| takes fewer parts of a result than it has, and these have names | the first ones |
 | indexes a table or a column as an array | the same with ``.iloc``, or with its array |
 | writes a table of one value into a text | the same with the value |
 """
@@ -557,6 +559,61 @@ def _numpy_number(failure: Failure) -> Cure | None:
     return Cure(f"import numpy as np\n{ast.unparse(tree)}", why)
 
 
+def _as_column(failure: Failure) -> Cure | None:
+    """An array of one dimension with a method that only columns have, such as ``abs``.
+
+    The column gets the index of the only table that has as many rows.
+    """
+    error = failure.error
+    pandas: Any = sys.modules.get("pandas")
+    if not isinstance(error, AttributeError) or not hasattr(pandas, "Series"):
+        return None
+    array: Any = error.obj
+    if getattr(array, "ndim", 0) != 1 or hasattr(array, "index"):
+        return None
+    if error.name is None or not hasattr(pandas.Series, error.name):
+        return None
+    values = failure.variables.items()
+    tables = [name for name, each in values if is_table(each) and len(each) == len(array)]
+    index = f", index={tables[0]}.index" if len(tables) == 1 else ""
+    tree = parsed(ast.unparse(failure.statement))
+    changed = False
+    for each in (node for node in ast.walk(tree) if isinstance(node, ast.Attribute)):
+        with suppress(Exception):
+            if each.attr == error.name and _is_like(failure.value_of(each.value), array):
+                each.value = parsed(f"pd.Series({ast.unparse(each.value)}{index})", "eval").body
+                changed = True
+    if not changed:
+        return None
+    why = f"{error.name} is a method of columns, and this is an array"
+    return Cure(f"import pandas as pd\n{ast.unparse(tree)}", why)
+
+
+def _is_like(value: Any, array: Any) -> bool:
+    return type(value) is type(array) and value.shape == array.shape
+
+
+def _first_parts(failure: Failure) -> Cure | None:
+    """A result with named parts, of which a statement takes fewer: it takes the first ones."""
+    statement = failure.statement
+    if not isinstance(failure.error, ValueError) or not isinstance(statement, ast.Assign):
+        return None
+    target = statement.targets[0]
+    if not isinstance(target, ast.Tuple) or any(map(_is_starred, target.elts)):
+        return None
+    with suppress(Exception):
+        result = failure.value_of(statement.value)
+        fields = getattr(result, "_fields", ())
+        if isinstance(result, tuple) and len(fields) == len(result) > len(target.elts):
+            source = f"{ast.unparse(statement)}[:{len(target.elts)}]"
+            return Cure(source, f"the result is ({', '.join(fields)}): its first parts are taken")
+    return None
+
+
+def _is_starred(node: ast.expr) -> bool:
+    return isinstance(node, ast.Starred)
+
+
 def _one_value(failure: Failure) -> Cure | None:
     return with_values(parsed(ast.unparse(failure.statement)).body[0], failure.variables)
 
@@ -638,6 +695,8 @@ _CURES: tuple[Callable[[Failure], Cure | None], ...] = (
     _position,
     _one_value,
     _numpy_number,
+    _as_column,
+    _first_parts,
     _uncalled,
     _numerals,
     _date_columns,

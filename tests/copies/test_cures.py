@@ -83,6 +83,14 @@ EXAMPLES = [
     Example(
         "file", "ships = pd.read_csv('ships-of-the-north.csv')", lambda it: len(it["ships"]), 4
     ),
+    Example(
+        "array", "import numpy as np\nz = np.array([-2.0, 1.0, -5.0, 0.0])\nfound = len(fleet[z.abs() > 1])",
+        lambda it: it["found"], 2,
+    ),
+    Example(
+        "parts", "from scipy import stats\ntest, p = stats.chi2_contingency([[9, 1], [1, 9]])",
+        lambda it: bool(it["p"] < 0.01), True,
+    ),
     Example("import", "found = Timedelta('36h').days", lambda it: it["found"], 1),
     Example("module", "found = statistics.median([1, 2, 9])", lambda it: it["found"], 2),
     Example("alias", "found = float(np.median([1, 2, 9]))", lambda it: it["found"], 2.0),
