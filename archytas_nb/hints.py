@@ -434,6 +434,9 @@ def _explained(function: Callable[..., Any], shown: str, cls: type | None) -> Ca
     def call(*args: Any, **given: Any) -> Any:
         try:
             return function(*args, **given)
+        except KeyboardInterrupt as stopped:
+            # Who presses Ctrl-C reads what was stopped, not which line of the package it met.
+            raise stopped.with_traceback(None) from None
         except TypeError as error:
             if not is_of_call(error):
                 raise

@@ -299,7 +299,7 @@ def test_the_name_of_a_built_in_tool_is_taken_only_while_it_is_switched_on(
     assert outcome.value == "own x"
     model = ScriptedModel()
     it = nb.Agent([named(name)], model=model, namespace={}, **on)
-    with pytest.raises(ConfigurationError, match=rf"'{name}' is the name of a built-in tool"):
+    with pytest.raises(ConfigurationError, match=rf"name of the built-in tool '{name}'"):
         it.run("Go!")
     assert (model.asked, it.exchanges) == ([], [])
     own = nb.Agent([], model=ScriptedModel(), namespace={}, **on)

@@ -66,7 +66,7 @@ def test_a_built_in_error_of_an_agent_shows_the_line_that_asked(kernel: Kernel) 
         ),
         ("nb.Agent(max_steps=0)", "ValueError: max_steps"),
         ("agent.map(3, 'Why?')", "ValueError: data is of type 'int'"),
-        ("agent.map([], 'Why?', n=1)", "TypeError: Agent.map() got an unexpected keyword"),
+        ("agent.map([], 'Why?', n=1)", "TypeError: Agent.map() has no argument 'n'"),
         ("agent.chat", "AttributeError: 'Agent' object has no attribute 'chat'"),
     ):
         cell = kernel.run(code)

@@ -61,7 +61,11 @@ def register(shell: Any) -> None:
 
 def _note_unknown_magic(result: Any) -> None:
     """Say below IPython's error what an unknown magic with a name like ours may mean."""
-    found = _UNKNOWN_MAGIC.search(str(result.error_in_exec)) if result.error_in_exec else None
+    from IPython.core.error import UsageError
+
+    error = result.error_in_exec
+    # Other errors may have texts that cannot be made.
+    found = _UNKNOWN_MAGIC.search(str(error)) if isinstance(error, UsageError) else None
     if found is not None:
         from archytas_nb.magics.line import instead_of_magic
 

@@ -245,8 +245,9 @@ def failure_of(statement: str, variables: dict[str, Any], program: str = "") -> 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.name)
 def test_a_cure_is_needed_and_gives_the_value_that_was_meant(example: Example) -> None:
-    if "sklearn" in example.statement:
-        pytest.importorskip("sklearn")
+    for library in ("scipy", "sklearn"):
+        if library in example.statement:
+            pytest.importorskip(library)
     variables = ships()
     cure = cure_of(failure_of(example.statement, variables, example.program))
     assert cure is not None

@@ -318,7 +318,7 @@ def test_what_cannot_be_meant_is_one_line_and_costs_nothing(asked: Kernel) -> No
         ("--type lst hi", "--type 'lst' cannot be evaluated"),
         ("--tools nope hi", "--tools: no tool is named 'nope'; available: count"),
         ("--max-steps none hi", "--max-steps: 'none' is not a whole number of at least 1"),
-        ("--protocol react hi", "it is a setting, %config ArchytasNB.protocol = …"),
+        ("--protocol react hi", "use the setting, %config ArchytasNB.protocol = …"),
         ("--approve smoke hi", "--approve: 'smoke' is unknown; expected one of ask, auto"),
         ("--approve den hi", "'den' is unknown, did you mean 'deny'? expected one of"),
         ("--tools counts hi", "no tool is named 'counts', did you mean 'count'?"),
@@ -382,7 +382,7 @@ def test_reports_are_the_value_of_their_cell(asked: Kernel) -> None:
         undone = asked.run("%agent_undo").result.splitlines()
         assert undone[0] == "removed: How many?"
         [note] = undone[1:]
-        assert note.startswith("note: the extension did not watch what it changed")
+        assert note.startswith("note: what it changed was not watched")
         assert "no questions have been asked" in asked.run("%agent_history").result
 
 

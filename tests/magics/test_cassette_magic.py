@@ -246,4 +246,4 @@ def test_a_file_that_cannot_be_used_is_named_and_what_is_in_use_stays(
 def test_it_explains_itself(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
     use(shell, "--help")
     said = capsys.readouterr().out
-    assert all(each in said for each in ("--mode", "--prune", "--volatile", "replays the replies"))
+    assert all(each in said for each in ("--mode", "--prune", "--volatile", "replays it"))

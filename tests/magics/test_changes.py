@@ -94,7 +94,7 @@ def test_questions_are_undone_one_by_one_in_the_order_of_time(ask: Any) -> None:
     assert list(names["df"].columns) == ["x", "c1", "c2"]
     names["df"]["mine"] = 0
     kept, hint = magic(ask, "agent_undo").splitlines()[1:]
-    assert kept.startswith("kept: df (it has been changed since: column 'mine' added")
+    assert kept.startswith("kept: df (it was changed since: column 'mine' added")
     assert "--force" in hint
     assert list(names["df"].columns) == ["x", "c1", "c2", "mine"]
     assert magic(ask, "agent_undo --force") == "restored: df"
@@ -190,7 +190,7 @@ def test_what_could_not_be_put_back_is_listed(ask: Any) -> None:
     names["n"] = 5
     said = magic(ask, "agent_undo")
     assert "deleted: numbers" in said
-    assert "kept: n (it has been reassigned since: 5)" in said
+    assert "kept: n (it was reassigned since: 5)" in said
     assert "not watched: numbers" in said
     assert names["n"] == 5
 
@@ -281,7 +281,7 @@ def test_undo_of_an_older_run_keeps_what_a_later_one_changed(ask: Any) -> None:
     second = ask("--python undoable two", "df['b'] = 1")
     [note] = first.undo()
     assert isinstance(note, Kept)
-    assert str(note) == "df (it has been changed since: column 'b' added)"
+    assert str(note) == "df (it was changed since: column 'b' added)"
     assert list(names["df"].columns) == ["x", "a", "b"]
     assert second.undo() == ()
     assert first.undo() == ()

@@ -206,6 +206,7 @@ BY_NAME = "answer(f'r={r:.2f}; related={related}')"
 
 
 def test_a_part_of_a_result_that_has_another_name_is_computed_under_this_one() -> None:
+    pytest.importorskip("scipy")
     with Small(CORRELATION + BY_NAME, "'yes' if pvalue < 0.05 else 'no'\n" + BY_NAME) as model:
         run = Agent([], model, namespace=variables()).run("Are draught and place related?")
     assert (run.answer, run.repairs) == ("r=0.87; related=no", 0)
@@ -215,6 +216,7 @@ def test_a_part_of_a_result_that_has_another_name_is_computed_under_this_one() -
 
 
 def test_a_result_under_another_name_is_answered_in_doubt_where_no_program_gives_another() -> None:
+    pytest.importorskip("scipy")
     run = answered(CORRELATION + BY_NAME, "1/0", "answer(1/0)")
     assert run.answer.startswith("r=0.87; related=0.1")
     assert "pvalue is not related" in doubt(run.ending)
