@@ -147,10 +147,11 @@ def _in_place(statement: ast.stmt, variables: Variables) -> Cure | None:
 
 def _chained(statement: ast.stmt, variables: Variables) -> Cure | None:
     """An assignment to a part of a part of a table, which is a copy."""
-    targets = (
-        statement.targets if isinstance(statement, ast.Assign)
-        else [statement.target] if isinstance(statement, ast.AugAssign) else []
-    )  # fmt: skip
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AugAssign):
+        targets = [statement.target]
     if len(targets) != 1 or not isinstance(targets[0], ast.Subscript):
         return None
     place = _one_place(targets[0], variables)
